@@ -1,0 +1,105 @@
+"""hedgerow: batch active learning at scale. Public names, in walking order.
+
+Everything is imported when it is first touched, so that `import hedgerow` stays quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hedgerow.clusters import Clusters, cluster
+    from hedgerow.errors import (
+        CampaignError,
+        EngineError,
+        HedgerowError,
+        HedgerowWarning,
+        InputError,
+        MissingExtraError,
+        PoolExhaustedError,
+        StoreError,
+    )
+    from hedgerow.hac import Dendrogram, linkage
+    from hedgerow.scores import entropies, least_confidences, margins
+    from hedgerow.strategies import (
+        STRATEGIES,
+        Badge,
+        Batch,
+        ClusterMargin,
+        CoreSet,
+        Entropy,
+        LeastConfidence,
+        Margin,
+        Random,
+        View,
+        select,
+    )
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "linkage": "hac",
+    "Dendrogram": "hac",
+    "cluster": "clusters",
+    "Clusters": "clusters",
+    "margins": "scores",
+    "entropies": "scores",
+    "least_confidences": "scores",
+    "select": "strategies",
+    "Batch": "strategies",
+    "View": "strategies",
+    "STRATEGIES": "strategies",
+    "ClusterMargin": "strategies",
+    "Margin": "strategies",
+    "Badge": "strategies",
+    "CoreSet": "strategies",
+    "Random": "strategies",
+    "Entropy": "strategies",
+    "LeastConfidence": "strategies",
+    "HedgerowError": "errors",
+    "InputError": "errors",
+    "PoolExhaustedError": "errors",
+    "CampaignError": "errors",
+    "StoreError": "errors",
+    "EngineError": "errors",
+    "MissingExtraError": "errors",
+    "HedgerowWarning": "errors",
+}
+
+__all__ = [
+    "STRATEGIES",
+    "Badge",
+    "Batch",
+    "CampaignError",
+    "ClusterMargin",
+    "Clusters",
+    "CoreSet",
+    "Dendrogram",
+    "EngineError",
+    "Entropy",
+    "HedgerowError",
+    "HedgerowWarning",
+    "InputError",
+    "LeastConfidence",
+    "Margin",
+    "MissingExtraError",
+    "PoolExhaustedError",
+    "Random",
+    "StoreError",
+    "View",
+    "cluster",
+    "entropies",
+    "least_confidences",
+    "linkage",
+    "margins",
+    "select",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
+    return getattr(import_module(f"hedgerow.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

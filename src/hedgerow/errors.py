@@ -1,0 +1,63 @@
+"""The error family: everything hedgerow raises on purpose.
+
+    HedgerowError
+    ├── InputError          (ValueError)   a value, shape, file or option that cannot be used
+    ├── PoolExhaustedError                 more examples asked for than are unlabeled
+    ├── CampaignError                      a campaign's state forbids the step
+    ├── StoreError                         a file cannot be read, written or trusted
+    ├── EngineError                        a worker failed for good
+    └── MissingExtraError   (ImportError)  an optional dependency is absent; names the extra
+
+`HedgerowWarning` is for a fallback that changes what the caller gets: it is never silent.
+"""
+
+
+class HedgerowError(Exception):
+    """Whatever hedgerow raises on purpose."""
+
+
+class InputError(HedgerowError, ValueError):
+    """What was given cannot be used: says what was got, what is needed and what to do."""
+
+
+class PoolExhaustedError(HedgerowError):
+    """More examples were asked for than are unlabeled."""
+
+    def __init__(self, asked: int, available: int) -> None:
+        super().__init__(
+            f"{asked:,} examples were asked for, but only {available:,} are unlabeled: "
+            "ask for fewer, or pass allow_short=True to take what is there"
+        )
+        self.asked = asked
+        self.available = available
+
+    def __reduce__(self) -> tuple[type["PoolExhaustedError"], tuple[int, int]]:
+        return type(self), (self.asked, self.available)
+
+
+class CampaignError(HedgerowError):
+    """The campaign's state forbids the step."""
+
+
+class StoreError(HedgerowError):
+    """A file cannot be read, written or trusted."""
+
+
+class EngineError(HedgerowError):
+    """A worker failed for good."""
+
+
+class MissingExtraError(HedgerowError, ImportError):
+    """An optional dependency is absent."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional dependency: pip install 'hedgerow[{extra}]'")
+        self.what = what
+        self.extra = extra
+
+    def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str]]:
+        return type(self), (self.what, self.extra)
+
+
+class HedgerowWarning(UserWarning):
+    """A fallback that changes what the caller gets."""
