@@ -1,0 +1,50 @@
+# Each target sets itself up: a virtual environment in .venv with the versions of constraints.txt (scripts/setup).
+# PYTHON=python3.12 chooses the interpreter; QUICK=1 makes `make bench` a trial run that keeps no results.
+
+.DEFAULT_GOAL := help
+PYTHON ?=
+export PYTHON
+BENCHMARKS = $(filter-out benchmarks/runner.py,$(sort $(wildcard benchmarks/*.py)))
+
+.PHONY: help
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+.PHONY: demo
+demo: setup ## Watch Cluster-Margin, Margin and Random label a pool of digits; writes a report
+	@.venv/bin/hedgerow demo
+
+.PHONY: test
+test: setup ## Run every test
+	@.venv/bin/python -m pytest
+
+.PHONY: lint
+lint: setup ## Check style (ruff) and types (mypy strict on src)
+	@.venv/bin/python -m ruff check .
+	@.venv/bin/python -m ruff format --check .
+	@.venv/bin/python -m mypy
+
+.PHONY: bench
+bench: ## Run every benchmark and rewrite docs/benchmarks.md (QUICK=1: a trial run)
+	@scripts/setup dev,bench
+	@set -e; for script in $(BENCHMARKS); do \
+		echo "== $$script"; .venv/bin/python $$script $(if $(QUICK),--quick); \
+	done
+	@$(if $(QUICK),true,.venv/bin/python docs/make_benchmarks.py)
+
+.PHONY: docs
+docs: setup ## Rewrite the generated pages: docs/api.md, docs/cli.md, docs/benchmarks.md
+	@set -e; for script in docs/make_*.py; do .venv/bin/python $$script; done
+
+.PHONY: lock
+lock: ## Resolve the newest allowed versions into constraints.txt
+	@scripts/lock
+
+.PHONY: setup
+setup: ## Only make the virtual environment ready
+	@scripts/setup dev
+
+.PHONY: clean
+clean: ## Remove the virtual environment and every cache
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-out
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
