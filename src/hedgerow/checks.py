@@ -180,7 +180,7 @@ def distinct(ids: npt.NDArray[Any], name: str) -> None:
     ordered = np.sort(ids)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(twice):
-        raise InputError(f"{name} holds {twice[0]!r} more than once: ids must be unique")
+        raise InputError(f"{name} holds {twice[:1].tolist()[0]!r} more than once: ids must be unique")
 
 
 def shape_text(shape: Sequence[int]) -> str:

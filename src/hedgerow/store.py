@@ -1,0 +1,59 @@
+"""Files that are whole or absent: write beside, sync, rename.
+
+A reader, and a run that resumes, sees the old file or the new one and nothing in between, also when the writer is
+killed or the machine stops. A killed writer can leave its temporary behind (a hidden file with ".tmp" in its name):
+it is never read and may be deleted. What a file holds is its writer's business.
+"""
+
+import itertools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hedgerow.errors import StoreError
+
+_turns = itertools.count()  # two threads of one process never share a temporary
+
+
+def check_target(path: str | Path, *, force: bool = True) -> Path:
+    """The path a file can be written to, links followed; to be called before the long work that fills the file."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise StoreError(f"{path} is not a file: name a file to write")
+    if target.exists() and not force:
+        raise StoreError(f"{path} exists: pass --force (force=True in Python) to replace it, or name another file")
+    if not target.parent.is_dir():
+        raise StoreError(f"{path} cannot be written: the folder {target.parent} does not exist")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise StoreError(f"{path} cannot be written: no permission to write in the folder {target.parent}")
+    return target
+
+
+@contextmanager
+def atomic_write(path: str | Path, *, force: bool = True) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; when the block ends well, it becomes `path`.
+
+    The temporary keeps the suffix, for writers that go by it. On an exception it is removed and the target is as it
+    was. With `force=False` a target that exists is refused, when the block begins and again when it ends.
+    """
+    target = check_target(path, force=force)
+    temporary = target.with_name(f".{target.stem}.{os.getpid()}-{next(_turns)}.tmp{target.suffix}")
+    try:
+        yield temporary
+        _sync(temporary)
+        check_target(path, force=force)
+        temporary.replace(target)
+        _sync(target.parent)  # the rename itself is on the disk only when the folder is
+    except OSError as error:
+        raise StoreError(f"writing {path} failed: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
