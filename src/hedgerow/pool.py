@@ -26,7 +26,7 @@ from hedgerow.errors import InputError
 
 CHUNK_BYTES = 1 << 25  # 32 MiB a chunk: far beyond the cost of a call, far below any machine's memory
 VECTOR_ROWS = 1 << 18  # a column is read a quarter of a million values at a time
-BUFFER_BYTES = 1 << 20  # Parquet pages are read through a buffer, so that a large row group is never held whole
+BUFFER_BYTES = 1 << 20  # a Parquet page, as most writers have it
 PARQUET = (".parquet", ".pq")
 
 # Names as they stand in the wild, in lower case. With one numeric column a dimension (p_0, p_1, ...): the prefix.
@@ -348,7 +348,11 @@ def _open_parquet(source: Path, paths: list[Path]) -> Table:
 
     def batches(columns: list[str], rows: int) -> Iterator[Any]:
         for path in paths:
-            with _reading(path, "Parquet"), pq.ParquetFile(path, buffer_size=BUFFER_BYTES) as file:
+            # Without both options the reader holds a row group's columns whole, and a file may be one row group.
+            with (
+                _reading(path, "Parquet"),
+                pq.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False) as file,
+            ):
                 yield from file.iter_batches(batch_size=rows, columns=columns)
 
     return Table(str(source), n, types, batches)

@@ -1,0 +1,112 @@
+"""Files are whole or absent."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from hedgerow.errors import StoreError
+from hedgerow.store import atomic_write, check_target
+
+
+def test_a_block_that_ends_well_becomes_the_target(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    with atomic_write(target) as temporary:
+        assert temporary.parent == tmp_path
+        assert str(os.getpid()) in temporary.name
+        assert temporary.suffix == ".txt"
+        temporary.write_text("new")
+        assert not target.exists()
+    assert target.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_exception_leaves_the_target_as_it_was(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+
+    def fail() -> None:
+        with atomic_write(target) as temporary:
+            temporary.write_text("half")
+            raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        fail()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_target_that_exists_needs_force(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(StoreError, match="exists: pass --force"), atomic_write(target, force=False):
+        pass
+    with atomic_write(target, force=True) as temporary:
+        temporary.write_text("new")
+    assert target.read_text() == "new"
+
+
+def test_a_target_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+
+    def race() -> None:
+        with atomic_write(target, force=False) as temporary:
+            temporary.write_text("mine")
+            target.write_text("theirs")
+
+    with pytest.raises(StoreError, match="exists"):
+        race()
+    assert target.read_text() == "theirs"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_targets_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="does not exist"):
+        check_target(tmp_path / "no" / "a.txt")
+    with pytest.raises(StoreError, match="is not a file"):
+        check_target(tmp_path)
+    with pytest.raises(StoreError, match="is not a file"):
+        check_target("/dev/null")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match="no permission"):
+        check_target(tmp_path / "a.txt")
+
+
+def test_a_block_that_writes_nothing_is_an_error_and_no_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"writing .*a.txt failed: No such file"), atomic_write(tmp_path / "a.txt"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real.txt")
+    with atomic_write(tmp_path / "link") as temporary:
+        temporary.write_text("x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "x"
+
+
+def test_threads_do_not_share_a_temporary(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    barrier = threading.Barrier(2)
+    seen = []
+
+    def write(text: str) -> None:
+        with atomic_write(target) as temporary:
+            temporary.write_text(text)
+            barrier.wait()
+            seen.append(temporary)
+
+    threads = [threading.Thread(target=write, args=(text,)) for text in ("aaa", "bbb")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(seen)) == 2
+    assert target.read_text() in ("aaa", "bbb")
+    assert list(tmp_path.iterdir()) == [target]
