@@ -1,0 +1,102 @@
+"""The merge tree: what average linkage leaves behind, and the cuts through it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import checks
+from hedgerow.errors import InputError
+from hedgerow.kernels import forest
+
+
+@dataclass(frozen=True)
+class Dendrogram:
+    """A merge tree over n points: merge i joins nodes merges[i] into node n + i at heights[i], lowest merge first.
+
+    Complete with n - 1 merges; a tree grown to a threshold has fewer.
+    """
+
+    n: int
+    merges: npt.NDArray[np.int64]  # (m, 2), nodes below n are points
+    heights: npt.NDArray[np.float64]  # (m,), never falling
+
+    def cut(
+        self, *, threshold: float | None = None, average_size: float | None = None, n_clusters: int | None = None
+    ) -> npt.NDArray[np.int32]:
+        """Labels (n,) once every merge of height <= threshold is made, numbered by first appearance.
+
+        average_size, n_clusters: the smallest threshold whose cut has an average size of at least that, or at most
+        that many clusters.
+        """
+        which = checks.exactly_one({"threshold": threshold, "average_size": average_size, "n_clusters": n_clusters})
+        if which == "threshold":
+            limit = checks.real(threshold, "threshold", least=0)
+        elif which == "average_size":
+            limit = self.threshold_for(average_size=average_size)
+        else:
+            limit = self.threshold_for(n_clusters=n_clusters)
+        count = int(np.searchsorted(self.heights, limit, side="right"))
+        labels = np.empty(self.n, np.int32)
+        forest.label_points(self.merges, count, self.n, np.empty(self.n + count, np.int64), labels)
+        return labels
+
+    def threshold_for(self, *, average_size: float | None = None, n_clusters: int | None = None) -> float:
+        """The smallest threshold whose cut has an average size of at least that, or at most that many clusters."""
+        if checks.exactly_one({"average_size": average_size, "n_clusters": n_clusters}) == "average_size":
+            asked = checks.real(average_size, "average_size", least=1)
+            if asked > max(self.n, 1):
+                raise InputError(f"an average size of {asked:g} cannot be reached with {self.n:,} points")
+            most = int(np.floor(self.n / asked * (1 + 1e-12)))  # 1e-12: n / (n / c) must give c again
+        else:
+            most = checks.integer(n_clusters, "n_clusters", least=1 if self.n else 0)
+        needed = max(0, self.n - most)
+        if needed > len(self.heights):
+            raise InputError(
+                f"the tree was grown to a threshold and ends at {self.n - len(self.heights):,} clusters, "
+                f"{most:,} were asked for: grow it further"
+            )
+        return float(self.heights[needed - 1]) if needed else 0.0
+
+    def to_scipy(self) -> npt.NDArray[np.float64]:
+        """The tree as scipy's linkage matrix Z (n - 1, 4), for fcluster, dendrogram and the like."""
+        if self.n < 2 or len(self.merges) < self.n - 1:
+            raise InputError(
+                f"scipy's form needs a complete tree of at least two points, this one has {len(self.merges):,} merges "
+                f"of {self.n:,} points: call linkage without a threshold"
+            )
+        sizes = np.empty(len(self.merges), np.int64)
+        forest.count_sizes(self.merges, self.n, sizes)
+        return np.column_stack([self.merges.astype(np.float64), self.heights, sizes])
+
+
+@dataclass(frozen=True)
+class Log:
+    """Merges in the order they were made: the points that stand for both sides (the left one goes on), the height."""
+
+    left: npt.NDArray[np.int64]
+    right: npt.NDArray[np.int64]
+    heights: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+def join_logs(logs: Sequence[Log]) -> Log:
+    """One log after the other."""
+    return Log(
+        np.concatenate([np.zeros(0, np.int64), *(log.left for log in logs)]),
+        np.concatenate([np.zeros(0, np.int64), *(log.right for log in logs)]),
+        np.concatenate([np.zeros(0), *(log.heights for log in logs)]),
+    )
+
+
+def build_tree(n: int, log: Log) -> Dendrogram:
+    """The log as a tree, lowest merge first. A merge found late is as high as the merges below it, at least."""
+    heights = log.heights.copy()
+    forest.raise_heights(log.left, log.right, heights, np.zeros(n))
+    order = np.argsort(heights, kind="stable")  # stable: of equal heights the one below comes first
+    merges = np.empty((len(log), 2), np.int64)
+    forest.number_nodes(log.left[order], log.right[order], np.arange(n), merges)
+    return Dendrogram(n, merges, heights[order])

@@ -1,0 +1,61 @@
+"""Merge trees: consistent heights, node numbers, labels of a cut. Sequential, O(merges) each."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def raise_heights(left, right, heights, top):
+    """A merge is at least as high as those below it (late merges, rounding). In log order; top (n,) zeros, scratch."""
+    for i in range(len(left)):
+        heights[i] = max(heights[i], top[left[i]], top[right[i]])
+        top[left[i]] = heights[i]
+
+
+@njit(cache=True, nogil=True)
+def number_nodes(left, right, node, merges):
+    """Points left[i], right[i] that stand for clusters -> node numbers: merge i makes node n + i.
+
+    node (n,): 0..n-1 at the start, scratch. merges (m, 2): lower node first.
+    """
+    n = len(node)
+    for i in range(len(left)):
+        a = node[left[i]]
+        b = node[right[i]]
+        merges[i, 0] = min(a, b)
+        merges[i, 1] = max(a, b)
+        node[left[i]] = n + i
+
+
+@njit(cache=True, nogil=True)
+def label_points(merges, count, n, owner, labels):
+    """Labels (n,) after the first `count` merges, numbered by first appearance. Returns how many there are.
+
+    A node's owner is the node that swallowed it; walking from the last merge down gives each node its top.
+    owner (n + count,) is scratch.
+    """
+    for i in range(n + count):
+        owner[i] = i
+    for i in range(count - 1, -1, -1):
+        owner[merges[i, 0]] = owner[n + i]
+        owner[merges[i, 1]] = owner[n + i]
+    number = np.full(n + count, -1, np.int32)
+    fresh = np.int32(0)
+    for i in range(n):
+        top = owner[i]
+        if number[top] < 0:
+            number[top] = fresh
+            fresh += np.int32(1)
+        labels[i] = number[top]
+    return fresh
+
+
+@njit(cache=True, nogil=True)
+def count_sizes(merges, n, sizes):
+    """sizes (m,): points under each merge."""
+    for i in range(len(merges)):
+        total = 0
+        for side in range(2):
+            child = merges[i, side]
+            total += 1 if child < n else sizes[child - n]
+        sizes[i] = total

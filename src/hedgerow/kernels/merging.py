@@ -1,0 +1,226 @@
+"""Average linkage by reciprocal merges: the loops of one round.
+
+A cluster is a row: its mean (d,), the half of its mean squared norm, and its size. For clusters A and B
+
+    gap(A, B) = half_A + half_B - <mean_A, mean_B>                                            (closed form)
+
+is half of the average squared Euclidean distance between their members, and for unit vectors the average cosine
+distance; so average linkage needs neither a distance matrix nor edge weights. Neighbor lists only say which pairs to
+look at. A cluster's list is a chain of segments of one flat array: merging links two chains, refreshing packs a chain.
+
+`n` clusters, `e` list entries. All kernels work on a range of clusters and write to those alone.
+"""
+
+import numpy as np
+from numba import njit
+
+# Sums may be reassociated (SIMD), but infinities and NaN keep their meaning: lists start at infinity.
+SUMS = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS)
+def dot(rows, i, j):
+    """<rows[i], rows[j]>; the same bits for (i, j) and (j, i)."""
+    total = rows.dtype.type(0)
+    for t in range(rows.shape[1]):
+        total += rows[i, t] * rows[j, t]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def find(parent, x):
+    """The cluster that x is part of now. Threads may shorten the same path at once: all write ancestors of x."""
+    while parent[x] != x:
+        parent[x] = parent[parent[x]]
+        x = parent[x]
+    return x
+
+
+@njit(cache=True, nogil=True)
+def place(ids, row, value):
+    """Where list `row` holds `value`, -1 if it does not."""
+    for j in range(ids.shape[1]):
+        if ids[row, j] == value:
+            return j
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def count_links(ids, links):
+    """links[i] = length of i's list once every neighbor also lists whoever lists it. ids (n, k), -1: no neighbor."""
+    n, k = ids.shape
+    links[:] = 0
+    for i in range(n):
+        for j in range(k):
+            other = ids[i, j]
+            if other >= 0:
+                links[i] += 1
+                if place(ids, other, i) < 0:
+                    links[other] += 1
+
+
+@njit(cache=True, nogil=True)
+def fill_links(ids, gaps, start, position, adjacent, width):
+    """The symmetric lists as one flat array: adjacent, width (e,), cluster i's at start[i]:start[i + 1].
+
+    If two clusters list each other, both entries get the gap that the lower one found: GEMM may round the two apart,
+    and reciprocity must not hang on that. `position` (n,) is scratch. O(n k^2), k small.
+    """
+    n, k = ids.shape
+    for i in range(n):
+        position[i] = start[i]
+    for i in range(n):
+        for j in range(k):
+            other = ids[i, j]
+            if other < 0:
+                continue
+            gap = gaps[i, j]
+            back = place(ids, other, i)
+            if back >= 0 and other < i:
+                gap = gaps[other, back]
+            adjacent[position[i]] = other
+            width[position[i]] = gap
+            position[i] += 1
+            if back < 0:
+                adjacent[position[other]] = i
+                width[position[other]] = gap
+                position[other] += 1
+
+
+@njit(cache=True, nogil=True)
+def closer(gap, c, r, best_gap, best):
+    """The total order of candidate pairs of c: by gap, then by the pair (lower, higher) of cluster numbers."""
+    if gap != best_gap:
+        return gap < best_gap
+    if min(c, r) != min(c, best):
+        return min(c, r) < min(c, best)
+    return max(c, r) < max(c, best)
+
+
+@njit(cache=True, nogil=True)
+def refresh(
+    work, lo, hi, sweep, start, adjacent, width, length, following, last, parent, means, half, changed, refreshed,
+    nearest, nearest_gap, seen, clock,
+):  # fmt: skip
+    """Nearest cluster of each of work[lo:hi], from its list; the list is mapped onto living clusters and packed.
+
+    A gap is computed again only if either side changed since: changed[r] and refreshed[c] hold sweep numbers.
+    seen (n,), clock (1,): this thread's marks of clusters met already, so that a list drops its repeats.
+    Cost: one dot of length d for each stale entry.
+    """
+    for w in range(lo, hi):
+        c = work[w]
+        clock[0] += 1
+        now = clock[0]
+        since = refreshed[c]
+        stale = changed[c] >= since
+        best = np.int32(-1)
+        best_gap = width.dtype.type(np.inf)
+        into = c
+        used = 0
+        room = start[c + 1] - start[c]
+        segment = c
+        while segment != -1:
+            first = start[segment]
+            count = length[segment]
+            after = following[segment]
+            for e in range(first, first + count):
+                r = find(parent, adjacent[e])
+                if r == c or seen[r] == now:
+                    continue
+                seen[r] = now
+                gap = width[e]
+                if stale or changed[r] >= since:
+                    gap = max(half[c] + half[r] - dot(means, c, r), width.dtype.type(0))
+                while used == room:
+                    length[into] = used
+                    into = following[into]
+                    used = 0
+                    room = start[into + 1] - start[into]
+                adjacent[start[into] + used] = r
+                width[start[into] + used] = gap
+                used += 1
+                if best < 0 or closer(gap, c, r, best_gap, best):
+                    best = r
+                    best_gap = gap
+            segment = after
+        length[into] = used
+        following[into] = -1
+        last[c] = into
+        refreshed[c] = sweep
+        nearest[c] = best
+        nearest_gap[c] = best_gap
+
+
+@njit(cache=True, nogil=True)
+def limit(radius, threshold, slack, tolerance):
+    """The gap up to which a merge of a cluster of this radius is certified and wanted."""
+    return min(threshold, slack * radius + tolerance)
+
+
+@njit(cache=True, nogil=True)
+def match(work, lo, hi, sweep, nearest, nearest_gap, refreshed, radius, threshold, slack, tolerance, left, right, gaps):
+    """The pairs that are each other's nearest, within the limit of both; each pair once, lower cluster left.
+
+    Returns how many pairs were written to left, right, gaps from position lo on.
+    """
+    found = 0
+    for w in range(lo, hi):
+        c = work[w]
+        b = nearest[c]
+        if b < 0 or nearest[b] != c:
+            continue
+        if b < c and refreshed[b] == sweep:  # b is at work too and reports the pair
+            continue
+        gap = max(nearest_gap[c], nearest_gap[b])
+        if gap <= limit(min(radius[c], radius[b]), threshold, slack, tolerance):
+            left[lo + found] = min(c, b)
+            right[lo + found] = max(c, b)
+            gaps[lo + found] = gap
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def merge(left, right, lo, hi, sweep, parent, means, half, size, radius, following, last, changed):
+    """Joins right[i] into left[i]: means, halves and radii are averages weighted by size, in float64."""
+    for i in range(lo, hi):
+        a = left[i]
+        b = right[i]
+        total = size[a] + size[b]
+        share = size[a] / total
+        rest = size[b] / total
+        for t in range(means.shape[1]):
+            means[a, t] = share * means[a, t] + rest * means[b, t]
+        half[a] = share * half[a] + rest * half[b]
+        radius[a] = share * radius[a] + rest * radius[b]
+        size[a] = total
+        parent[b] = a
+        following[last[a]] = b
+        last[a] = last[b]
+        changed[a] = sweep
+
+
+@njit(cache=True, nogil=True)
+def touch(living, lo, hi, sweep, parent, changed, nearest, nearest_gap, radius, threshold, slack, tolerance, work):
+    """Which of living[lo:hi] must look again: the merged, and those whose nearest merged.
+
+    Average linkage is reducible: a merge elsewhere never brings a cluster closer. So a cluster whose nearest lies
+    beyond its limit cannot merge in this round any more and leaves `living`. Packs living in place from lo on, writes
+    the touched to work from lo on. Returns both counts.
+    """
+    kept = 0
+    touched = 0
+    for i in range(lo, hi):
+        c = living[i]
+        if parent[c] != c:
+            continue
+        fresh = changed[c] == sweep
+        if not fresh and (nearest[c] < 0 or nearest_gap[c] > limit(radius[c], threshold, slack, tolerance)):
+            continue
+        living[lo + kept] = c
+        kept += 1
+        if fresh or parent[nearest[c]] != nearest[c] or changed[nearest[c]] == sweep:
+            work[lo + touched] = c
+            touched += 1
+    return kept, touched

@@ -1,0 +1,178 @@
+"""One round of average linkage: every certified merge that a set of neighbor lists allows.
+
+Sweeps over a worklist: refresh the nearest of the clusters that changed, match the pairs that are each other's
+nearest, merge them, and put those whose nearest is gone on the next worklist (reciprocal agglomerative clustering).
+Each step splits over threads by ranges and gives the same answer for any number of them. The rounds are `hac.py`'s.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.dendrogram import Log, join_logs
+from hedgerow.kernels import merging
+from hedgerow.neighbors import Neighbors
+from hedgerow.threads import Team
+
+
+@dataclass(frozen=True)
+class Living:
+    """The clusters that can still merge, a row each, in ascending order of `point`, a point that stands for each."""
+
+    point: npt.NDArray[np.int64]
+    means: npt.NDArray[Any]  # (n, d)
+    half: npt.NDArray[Any]  # (n,) half of the mean squared norm
+    size: npt.NDArray[np.int64]
+
+    def take(self, rows: npt.NDArray[Any]) -> "Living":
+        return Living(self.point[rows], self.means[rows], self.half[rows], self.size[rows])
+
+    def __len__(self) -> int:
+        return len(self.point)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far a merge may go: gaps up to `threshold`, and up to `slack` x radius + `tolerance` of both clusters."""
+
+    threshold: float
+    slack: float
+    tolerance: float
+
+    def of(self, kind: Any) -> tuple[Any, Any, Any]:
+        """The three as scalars of the kernels' dtype."""
+        return kind(self.threshold), kind(self.slack), kind(self.tolerance)
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Neighbor lists as chains of segments of one flat array, and what each cluster knows of its nearest."""
+
+    start: npt.NDArray[np.int64]  # (n + 1,) segment c is adjacent[start[c]:start[c + 1]]
+    adjacent: npt.NDArray[np.int32]  # (e,)
+    width: npt.NDArray[Any]  # (e,) gaps
+    length: npt.NDArray[np.int32]  # (n,) how much of a segment is in use
+    following: npt.NDArray[np.int32]  # (n,) the next segment of the chain, -1 at its end
+    last: npt.NDArray[np.int32]  # (n,) the last segment of a cluster's chain
+    parent: npt.NDArray[np.int32]  # (n,) union-find: a cluster that was merged points at what swallowed it
+    nearest: npt.NDArray[np.int32]  # (n,)
+    nearest_gap: npt.NDArray[Any]  # (n,)
+    changed: npt.NDArray[np.int32]  # (n,) the sweep of a cluster's latest merge
+    refreshed: npt.NDArray[np.int32]  # (n,) the sweep in which its list was looked at last
+    seen: npt.NDArray[np.int64]  # (threads, n) marks, a row for each thread
+    clock: npt.NDArray[np.int64]  # (threads, 1)
+
+
+def link_lists(found: Neighbors, team: Team) -> Lists:
+    """Symmetric lists: whoever is in a list has the other in its own."""
+    n = len(found.ids)
+    links = np.empty(n, np.int64)
+    merging.count_links(found.ids, links)
+    start = np.zeros(n + 1, np.int64)
+    np.cumsum(links, out=start[1:])
+    adjacent = np.empty(start[-1], np.int32)
+    width = np.empty(start[-1], found.gaps.dtype)
+    merging.fill_links(found.ids, found.gaps, start, links, adjacent, width)
+    every = np.arange(n, dtype=np.int32)
+    return Lists(
+        start, adjacent, width,
+        length=np.diff(start).astype(np.int32),
+        following=np.full(n, -1, np.int32),
+        last=every.copy(),
+        parent=every,
+        nearest=np.full(n, -1, np.int32),
+        nearest_gap=np.full(n, np.inf, width.dtype),
+        changed=np.full(n, -1, np.int32),
+        refreshed=np.zeros(n, np.int32),
+        seen=np.zeros((team.size, n), np.int64),
+        clock=np.zeros((team.size, 1), np.int64),
+    )  # fmt: skip
+
+
+def merge_round(living: Living, found: Neighbors, limits: Limits, team: Team) -> tuple[Living, Log]:
+    """All certified merges that these lists allow, in place on `living`, and the clusters that may merge later."""
+    n = len(living)
+    complete = found.ids.shape[1] >= n - 1  # every other cluster is in every list: nothing is unseen
+    radius = np.full(n, np.inf, found.gaps.dtype) if complete else found.gaps[:, -1].copy()
+    lists = link_lists(found, team)
+    work = alive = np.arange(n, dtype=np.int32)
+    logs: list[Log] = []
+    while len(work):
+        sweep = len(logs) + 1
+        refresh(lists, work, sweep, living, team)
+        left, right, gaps = match(lists, work, sweep, radius, limits, team)
+        merge(lists, left, right, sweep, living, radius, team)
+        alive, work = touch(lists, alive, sweep, radius, limits, team)
+        logs.append(Log(living.point[left], living.point[right], gaps.astype(np.float64)))
+    open_end = (lists.nearest_gap <= limits.threshold) | (limits.slack * radius <= limits.threshold)
+    return living.take(np.flatnonzero((lists.parent == np.arange(n)) & open_end)), join_logs(logs)
+
+
+def refresh(lists: Lists, work: npt.NDArray[np.int32], sweep: int, living: Living, team: Team) -> None:
+    """The nearest of every cluster on the worklist."""
+    edges = [len(work) * part // team.size for part in range(team.size + 1)]
+
+    def task(part: int) -> None:
+        merging.refresh(
+            work, edges[part], edges[part + 1], sweep, lists.start, lists.adjacent, lists.width, lists.length,
+            lists.following, lists.last, lists.parent, living.means, living.half, lists.changed, lists.refreshed,
+            lists.nearest, lists.nearest_gap, lists.seen[part], lists.clock[part],
+        )  # fmt: skip
+
+    team.map(task, list(range(team.size)))
+
+
+def match(
+    lists: Lists, work: npt.NDArray[np.int32], sweep: int, radius: npt.NDArray[Any], limits: Limits, team: Team
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[Any]]:
+    """The pairs to merge: each other's nearest, within the limits of both."""
+    left, right = np.empty_like(work), np.empty_like(work)
+    gaps = np.empty(len(work), lists.width.dtype)
+    bounds = limits.of(lists.width.dtype.type)
+
+    def task(lo: int, hi: int) -> slice:
+        found = merging.match(
+            work, lo, hi, sweep, lists.nearest, lists.nearest_gap, lists.refreshed, radius, *bounds, left, right, gaps
+        )
+        return slice(lo, lo + found)
+
+    parts = team.ranges(task, len(work))
+    return tuple(np.concatenate([array[part] for part in parts]) for array in (left, right, gaps))  # type: ignore[return-value]
+
+
+def merge(
+    lists: Lists,
+    left: npt.NDArray[np.int32],
+    right: npt.NDArray[np.int32],
+    sweep: int,
+    living: Living,
+    radius: npt.NDArray[Any],
+    team: Team,
+) -> None:
+    """Joins the pairs; they are disjoint, so threads do not meet."""
+    team.ranges(
+        lambda lo, hi: merging.merge(
+            left, right, lo, hi, sweep, lists.parent, living.means, living.half, living.size, radius,
+            lists.following, lists.last, lists.changed,
+        ),
+        len(left),
+    )  # fmt: skip
+
+
+def touch(
+    lists: Lists, alive: npt.NDArray[np.int32], sweep: int, radius: npt.NDArray[Any], limits: Limits, team: Team
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The clusters that can still merge in this round, and those of them that must look for a nearest again."""
+    work = np.empty_like(alive)
+    bounds = limits.of(lists.width.dtype.type)
+
+    def task(lo: int, hi: int) -> tuple[slice, slice]:
+        kept, touched = merging.touch(
+            alive, lo, hi, sweep, lists.parent, lists.changed, lists.nearest, lists.nearest_gap, radius, *bounds, work
+        )
+        return slice(lo, lo + kept), slice(lo, lo + touched)
+
+    parts = team.ranges(task, len(alive))
+    return np.concatenate([alive[kept] for kept, _ in parts]), np.concatenate([work[told] for _, told in parts])

@@ -1,0 +1,54 @@
+"""A team of threads over row ranges, for kernels that let go of the interpreter lock.
+
+The work is cut into ranges, the ranges are worked in any order and their results come back in order: what a kernel
+writes must depend on its range alone, so that one thread and many give the same answer. BLAS is held to one thread
+while a team works; two layers of threads would fight for the same cores. No processes: those live in `engines/`.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+T = TypeVar("T")
+
+
+def available() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Team:
+    """`size` threads that share one queue of tasks."""
+
+    size: int
+    _pool: ThreadPoolExecutor | None
+
+    def map(self, task: Callable[[Any], T], items: list[Any]) -> list[T]:
+        """task(item) for every item, results in the order of the items."""
+        if self._pool is None or len(items) < 2:
+            return [task(item) for item in items]
+        return list(self._pool.map(task, items))
+
+    def ranges(self, task: Callable[[int, int], T], n: int, *, least: int = 1024) -> list[T]:
+        """task(start, stop) over a range for each thread, none shorter than `least`: waking a thread is not free."""
+        parts = max(1, min(self.size, n // least))
+        edges = [n * part // parts for part in range(parts + 1)]
+        return self.map(lambda part: task(edges[part], edges[part + 1]), list(range(parts)))
+
+
+@contextmanager
+def team(threads: int | None = None) -> Iterator[Team]:
+    """A team of `threads` (all cores if None) for the length of a `with` block."""
+    size = threads or available()
+    with threadpool_limits(limits=1, user_api="blas"):
+        if size == 1:
+            yield Team(1, None)
+            return
+        with ThreadPoolExecutor(size, thread_name_prefix="hedgerow") as pool:
+            yield Team(size, pool)

@@ -1,0 +1,109 @@
+"""Average linkage against scipy on thousands of points, and against the paper's Algorithm 1 on a few."""
+
+import numpy as np
+import pytest
+from scipy.cluster.hierarchy import fcluster
+from scipy.cluster.hierarchy import linkage as scipy_linkage
+
+import hedgerow as hr
+import reference
+
+N = 6000
+
+
+def clustered(rng, n):
+    centers = rng.normal(size=(n // 20, 24))
+    return centers[rng.integers(0, len(centers), n)] + 0.4 * rng.normal(size=(n, 24))
+
+
+def isotropic(rng, n):
+    return rng.normal(size=(n, 24))
+
+
+def duplicated(rng, n):
+    points = rng.normal(size=(n, 16))
+    copies = rng.permutation(n)[: int(0.4 * n)]
+    points[copies] = points[rng.integers(0, n, len(copies))]
+    return points
+
+
+def collinear(rng, n):
+    return rng.random((n, 1)) * rng.normal(size=(1, 8)) + 3
+
+
+def chained(rng, n):
+    """Gaps that grow from left to right: one pair of reciprocal neighbors at a time."""
+    return np.cumsum(1.0001 ** np.arange(n))[:, None] * np.ones((1, 2))
+
+
+def same_partition(a, b):
+    pairs = np.unique(np.column_stack([a, b]), axis=0)
+    return len(pairs) == len(np.unique(a)) == len(np.unique(b))
+
+
+def clear_cuts(heights, shares):
+    """Thresholds in the middle of a gap that rounding cannot close."""
+    for share in shares:
+        i = int(share * (len(heights) - 1))
+        while i < len(heights) - 1 and heights[i + 1] - heights[i] < 1e-9 * heights[-1]:
+            i += 1
+        yield (heights[i] + heights[min(i + 1, len(heights) - 1)]) / 2
+
+
+KINDS = [
+    (make, metric) for make in (clustered, isotropic, duplicated, collinear) for metric in ("cosine", "sqeuclidean")
+]
+
+
+@pytest.mark.parametrize(("make", "metric"), [*KINDS, (chained, "sqeuclidean")])
+def test_equals_scipy(make, metric):
+    points = make(np.random.default_rng(7), N)
+    expected = scipy_linkage(points, "average", metric=metric)
+    tree = hr.linkage(points, metric=metric)
+    assert len(tree.heights) == N - 1
+    assert np.abs(tree.heights - expected[:, 2]).max() <= 2e-6 * expected[-1, 2]
+    for threshold in clear_cuts(expected[:, 2], [0.05, 0.3, 0.5, 0.7, 0.9, 0.97, 0.999]):
+        assert same_partition(fcluster(expected, threshold, "distance"), tree.cut(threshold=threshold))
+
+
+def test_euclidean_is_scipys():
+    points = clustered(np.random.default_rng(3), 500)
+    expected = scipy_linkage(points, "average", metric="euclidean")
+    np.testing.assert_allclose(hr.linkage(points, metric="euclidean").to_scipy(), expected)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "euclidean"])
+@pytest.mark.parametrize("seed", range(12))
+def test_equals_algorithm_1(metric, seed):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(int(rng.integers(2, 30)), 3))
+    _, heights = reference.average_linkage(points, metric)
+    tree = hr.linkage(points, metric=metric, neighbors=int(rng.integers(1, 6)))
+    np.testing.assert_allclose(tree.heights, heights, atol=1e-9)
+    threshold = float(np.quantile(heights, 0.6)) * 1.0000001
+    clusters, _ = reference.average_linkage(points, metric, threshold)
+    expected = np.empty(len(points), int)
+    for number, rows in enumerate(clusters):
+        expected[sorted(rows)] = number
+    for grown in (tree, hr.linkage(points, metric=metric, threshold=threshold)):
+        assert same_partition(grown.cut(threshold=threshold), expected)
+
+
+def test_a_tree_grown_to_a_threshold_is_the_lower_part_of_the_whole():
+    points = clustered(np.random.default_rng(5), 3000)
+    whole = hr.linkage(points)
+    threshold = float(whole.heights[2000])
+    part = hr.linkage(points, threshold=threshold)
+    np.testing.assert_allclose(part.heights, whole.heights[: len(part.heights)], atol=1e-12)
+    assert whole.heights[len(part.heights)] > threshold - 1e-12
+    assert same_partition(part.cut(threshold=threshold * 0.9), whole.cut(threshold=threshold * 0.9))
+
+
+def test_lattices_merge_by_height_whatever_the_order_of_ties():
+    points = np.stack(np.meshgrid(*[np.arange(8.0)] * 3), -1).reshape(-1, 3)
+    tree = hr.linkage(points, metric="sqeuclidean", neighbors=3)
+    expected = scipy_linkage(points, "average", metric="sqeuclidean")[:, 2]
+    assert len(tree.heights) == len(points) - 1
+    assert (np.diff(tree.heights) >= 0).all()
+    # ties may be taken in any order and lead to other trees; the work as a whole must be of the same kind
+    assert tree.heights.sum() == pytest.approx(expected.sum(), rel=0.02)
