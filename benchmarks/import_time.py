@@ -1,0 +1,115 @@
+"""`import hedgerow` takes under half a second, and kernels are compiled once: the first call with an empty cache of
+machine code, with a filled one, and the second call.
+
+Every number is from processes of its own, one after the other; the median of several. `starting` is whole processes,
+the start of the interpreter in them; `calling` is the call alone, imports before it left out.
+"""
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from runner import arguments, in_fresh_process, save
+
+SEED = 0
+TARGET_SECONDS = 0.5
+HEDGEROW = str(Path(sysconfig.get_path("scripts")) / "hedgerow")
+STARTS = {
+    "python": [sys.executable, "-c", "pass"],
+    "import_numpy": [sys.executable, "-c", "import numpy"],
+    "import_hedgerow": [sys.executable, "-c", "import hedgerow"],
+    "import_all_names": [sys.executable, "-c", "from hedgerow import *"],
+    "hedgerow_help": [HEDGEROW, "--help"],
+}
+CALLS = ("cluster", "margins", "select")
+
+
+def main() -> None:
+    options = arguments(__doc__.partition("\n\n")[0])
+    repeats = 2 if options.quick else 10
+    results = {
+        "starting": {name: time_starts(command, repeats) for name, command in STARTS.items()},
+        "calling": {name: time_calls(name, 1 if options.quick else 3) for name in CALLS},
+        "target_seconds": TARGET_SECONDS,
+    }
+    save("import_time", SEED, {"repeats": repeats, "quick": options.quick}, results, options)
+
+
+def time_starts(command: list[str], repeats: int) -> dict[str, Any]:
+    """Median wall and CPU seconds of a command, after one run that fills the page cache."""
+    run(command)
+    times = [run(command) for _ in range(repeats)]
+    return {
+        "wall_seconds": statistics.median(wall for wall, _ in times),
+        "cpu_seconds": statistics.median(cpu for _, cpu in times),
+        "all_wall_seconds": [wall for wall, _ in times],
+    }
+
+
+def run(command: list[str]) -> tuple[float, float]:
+    """Wall and CPU seconds of one run."""
+    before, start = children_seconds(), time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start, children_seconds() - before
+
+
+def children_seconds() -> float:
+    """CPU seconds of all child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def time_calls(name: str, repeats: int) -> dict[str, Any]:
+    """The first call with an empty and with a filled cache, and the second call, medians of `repeats` fresh caches."""
+    pairs = []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["NUMBA_CACHE_DIR"] = folder  # the new process reads it when it imports numba
+            pairs.append([in_fresh_process(call_twice, name)["result"] for _ in ("empty", "filled")])
+    return {
+        "compiling_wall_seconds": statistics.median(empty[0] for empty, _ in pairs),
+        "cached_wall_seconds": statistics.median(filled[0] for _, filled in pairs),
+        "second_wall_seconds": statistics.median(filled[1] for _, filled in pairs),
+    }
+
+
+def call_twice(name: str) -> tuple[float, float]:
+    """Wall seconds of the first and the second call of a public function, on a small pool."""
+    call = prepare(name)
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return times[0], times[1]
+
+
+def prepare(name: str) -> Callable[[], Any]:
+    """The call, its inputs made and its module imported."""
+    import numpy as np
+
+    import hedgerow as hr
+
+    rng = np.random.default_rng(SEED)
+    embeddings = rng.normal(size=(1000, 32)).astype(np.float32)
+    probabilities = rng.dirichlet(np.ones(10), size=1000).astype(np.float32)
+    labels = np.arange(1000) // 10
+    scores = probabilities[:, 0].copy()
+    function = getattr(hr, name)
+    return {
+        "cluster": lambda: function(embeddings, average_size=10),
+        "margins": lambda: function(probabilities),
+        "select": lambda: function("cluster-margin", 100, margins=scores, clusters=labels),
+    }[name]
+
+
+if __name__ == "__main__":
+    main()

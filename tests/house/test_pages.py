@@ -1,0 +1,147 @@
+"""The pages: links lead somewhere, examples run as they stand, generated pages and measured numbers are fresh."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+import tree
+
+ROOT = tree.ROOT
+GENERATED = {"api.md": "make_api.py", "cli.md": "make_cli.py", "benchmarks.md": "make_benchmarks.py"}
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+# A quantity that somebody measured: it needs a result file behind it, named in a comment (CONTRIBUTING.md says how).
+MEASURED = re.compile(r"(?<![\w.])\d[\d.,]* ?(?:ms|s|seconds?|minutes?|hours?|[KMG]i?B|[KMG]B/s|times faster)\b")
+FOLDERS_OF_A_MACHINE = "|".join(["work", "farm", "root", "home", "Users", "opt"])
+PATH_OF_A_MACHINE = re.compile(rf"(?<![\w.])/({FOLDERS_OF_A_MACHINE})/[A-Za-z]")
+LEFT_FOR_LATER = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "raise Not" + "Implemented"]))
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings as links name them."""
+    heads = re.findall(r"^#+ (.+)$", tree.prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def written_files() -> list[Path]:
+    """Every file that somebody wrote, results of benchmarks too."""
+    folders = [
+        path for name in ("src", "tests", "docs", "benchmarks", "scripts", ".ci") for path in (ROOT / name).rglob("*")
+    ]
+    ends = {".py", ".md", ".toml", ".txt", ".json", ".html", ".js", ".css", ".sql", ""}
+    found = [path for path in [*folders, *ROOT.glob("*")] if path.is_file() and path.suffix in ends]
+    return [path for path in found if "__pycache__" not in path.parts]
+
+
+@pytest.mark.parametrize("page", tree.pages(), ids=page_name)
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(tree.prose(page)):
+        if re.match(r"https?://", target):
+            continue
+        path, _, anchor = target.partition("#")
+        goal = (page.parent / path).resolve() if path else page
+        assert goal.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(goal), f"{page.name} links to {target}"
+
+
+def programs(page: Path) -> list[list[str]]:
+    """What the blocks marked python and sh run, in reading order; the python blocks of a page are one program.
+
+    After a shell block the program starts again from its top: its names are needed, and an example can run twice.
+    """
+    python, runs = "", []
+    for language, text in tree.blocks(page):
+        if language == "python":
+            python += text
+            if runs and runs[-1][1] == "-c":
+                runs.pop()
+            runs.append([sys.executable, "-c", python])
+        elif language == "sh":
+            runs.append(["sh", "-euc", text])
+    return runs
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "tutorial.md"], ids=page_name)
+def test_examples_run_as_they_stand(page, tmp_path):
+    scripts = sysconfig.get_path("scripts")
+    environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "PYTHONWARNINGS": "error"}
+    runs = programs(page)
+    assert {run[0] for run in runs} == {sys.executable, "sh"}
+    for run in runs:
+        done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{page.name}:\n{run[-1]}\n{done.stdout}{done.stderr}"
+
+
+def test_the_readme_opens_with_all_it_takes():
+    """One sentence, the walk, the two commands, ten lines of Python and six of shell, in thirty lines."""
+    lines = (ROOT / "README.md").read_text().splitlines()
+    opening = "\n".join(lines[:30])
+    python, shell = (
+        re.search(r"```python\n(.*?)```", opening, re.DOTALL),
+        re.search(r"```sh\n(.*?)```", opening, re.DOTALL),
+    )
+    assert python is not None
+    assert shell is not None
+    assert len(python[1].splitlines()) <= 10
+    assert len(shell[1].splitlines()) <= 6
+    assert "make demo" in opening
+    assert "make test" in opening
+    assert "strategies" in opening
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_pages_are_fresh(name):
+    script = tree.load(ROOT / "docs" / GENERATED[name])
+    assert (ROOT / "docs" / name).read_text() == script.text(), "run `make docs` and commit what it writes"
+
+
+def test_every_generator_has_its_page():
+    assert {path.name for path in (ROOT / "docs").glob("make_*.py")} == set(GENERATED.values())
+
+
+@pytest.mark.parametrize("page", [page for page in tree.pages() if page.name not in GENERATED], ids=page_name)
+def test_measured_numbers_have_a_result_behind_them(page):
+    script = tree.load(ROOT / "docs" / "make_benchmarks.py")
+    text = tree.prose(page)
+    assert script.fill(text) == text, "run `make docs`: a number is not the one in benchmarks/results"
+    bare = MEASURED.findall(script.MARKED.sub("", text))
+    assert not bare, f"{page.name} tells {bare} without naming the result (CONTRIBUTING.md says how)"
+
+
+@pytest.mark.parametrize(
+    "script", sorted(path for path in (ROOT / "benchmarks").glob("*.py") if path.name != "runner.py"), ids=page_name
+)
+def test_every_benchmark_takes_quick_and_out(script):
+    command = [sys.executable, str(script), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=script.parent)
+    assert done.returncode == 0, done.stderr
+    assert "--quick" in done.stdout
+    assert "--out" in done.stdout
+    assert script.read_text().startswith('"""')
+
+
+def test_results_tell_where_they_come_from():
+    for path in (ROOT / "benchmarks" / "results").glob("*.json"):
+        result = tree.load(ROOT / "docs" / "make_benchmarks.py").read(path.stem)
+        assert result["name"] == path.stem
+        assert {"commit", "cores", "memory_gib"} <= set(result["machine"])
+        assert {"seed", "settings", "results"} <= set(result)
+        assert not result["settings"].get("quick"), f"{path.name} comes from a quick run"
+        assert (ROOT / "benchmarks" / f"{path.stem}.py").exists(), f"no script wrote {path.name}"
+
+
+def test_no_file_names_a_path_of_somebodys_machine():
+    found = {page_name(path) for path in written_files() if PATH_OF_A_MACHINE.search(path.read_text())}
+    assert found == set()
+
+
+def test_nothing_is_left_for_later():
+    found = {page_name(path) for path in written_files() if LEFT_FOR_LATER.search(path.read_text())}
+    assert found == set()
