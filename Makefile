@@ -8,7 +8,7 @@ BENCHMARKS = $(filter-out benchmarks/runner.py,$(sort $(wildcard benchmarks/*.py
 
 .PHONY: help
 help: ## Show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: setup ## Watch Cluster-Margin, Margin and Random label a pool of digits; writes a report
