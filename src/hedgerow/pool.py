@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks, store
+from hedgerow import __version__, checks, store
 from hedgerow.errors import InputError
 
 CHUNK_BYTES = 1 << 25  # 32 MiB a chunk: far beyond the cost of a call, far below any machine's memory
@@ -52,6 +52,7 @@ ID_NAMES = {
     "id", "ids", "item_id", "uid", "uuid", "example_id", "sample_id", "image_id", "doc_id", "document_id", "key",
 }  # fmt: skip
 _NUMBERED = re.compile(r"(?P<prefix>.*?)[_.\-]?\d+")
+_WHOLE = re.compile(r"[+-]?\d{1,18}")  # so many digits are sure to fit in int64
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pandas adds to a table for an index of its own
 
 
@@ -168,21 +169,19 @@ def as_vector(source: Any, name: str, *, column: str | None = None) -> npt.NDArr
     return opened
 
 
-def find_column(source: Any, name: str) -> str | None:
-    """The column that a vector called `name` would be read from; None if there is none, or `source` is no table."""
-    opened = _open(source, name)
-    return _vector_column(opened, name, None) if isinstance(opened, Table) else None
-
-
-def count_dimensions(source: Any, name: str, *, column: str | None = None) -> int:
-    """1 if `source` (or its `column`) holds one number a row, 2 if it holds a matrix."""
-    opened = _open(source, name)
+def holds_margins(source: Any, *, column: str | None = None) -> bool:
+    """Whether a model's predictions are one number a row rather than a matrix; a file may have both."""
+    opened = _open(source, "predictions")
     if not isinstance(opened, Table):
-        _refuse_column(column, name, source)
-        return opened.ndim
+        _refuse_column(column, "predictions", source)
+        return opened.ndim == 1
     if column is not None:
-        return 1 if column in opened.types and not _is_list(opened.types[column]) else 2
-    return 2 if _matrix_columns(opened, name, None) else 1
+        return column in opened.types and not _is_list(opened.types[column])
+    if _vector_column(opened, "margins", None) is not None:
+        return True
+    if _matrix_columns(opened, "probabilities", None):
+        return False
+    raise _no_column(opened, "margins or probabilities")
 
 
 def open_ids(source: Any, column: str | None = None) -> Ids | None:
@@ -207,6 +206,21 @@ def read_ids(source: Any, column: str | None = None) -> npt.NDArray[Any] | None:
     return None if ids is None else ids.array()
 
 
+def check_same_ids(first: Ids, second: Ids) -> None:
+    """Two files that speak of the same pool name the same ids in the same order."""
+    checks.same_length({first.title: first.n, second.title: second.n})
+    if _id_dtype(first.dtype, first.title) != _id_dtype(second.dtype, second.title):
+        raise InputError(f"{first.title} holds {_tell_kind(first)}, {second.title} holds {_tell_kind(second)}")
+    for start, one, other in _walk_together(first, second):
+        unlike = one != other
+        if unlike.any():
+            place = int(np.argmax(unlike))
+            told = f"{first.title} has {one[place]} in row {start + place}, where {second.title} has {other[place]}"
+            if np.array_equal(_digest(first), _digest(second)):
+                told += ": the ids are the same in another order, so sort both files by id"
+            raise InputError(f"the ids do not match: {told}")
+
+
 def match_ids(wanted: npt.NDArray[Any], ids: Ids | npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
     """The row of each wanted id among the pool's `ids`, in the order wanted; an id may be wanted twice."""
     import pyarrow as pa
@@ -214,8 +228,7 @@ def match_ids(wanted: npt.NDArray[Any], ids: Ids | npt.NDArray[Any], name: str) 
 
     held = _id_dtype(ids.dtype, "ids")
     if len(wanted) and _id_dtype(wanted.dtype, name) != held:
-        told = "strings" if held == np.object_ else "whole numbers"
-        raise InputError(f"{name} holds ids of dtype {wanted.dtype}, but the pool's ids are {told}")
+        raise InputError(f"{name} holds {_tell_kind(wanted)}, but the pool's ids are {_tell_kind(ids)}")
     distinct, inverse = np.unique(wanted.astype(held), return_inverse=True)
     found = np.full(len(distinct), -1, np.int64)
     sought = pa.array(distinct, pa.string() if held == np.object_ else pa.int64())
@@ -232,6 +245,32 @@ def match_ids(wanted: npt.NDArray[Any], ids: Ids | npt.NDArray[Any], name: str) 
     return rows
 
 
+def find_rows(
+    path: str | Path, name: str, n: int, ids: Ids | None, *, id_column: str | None = None
+) -> npt.NDArray[np.int64]:
+    """The rows that a file lists, ascending, each once.
+
+    The file is Parquet with a column of ids or one called `row`, `.npy` (ids, rows, or a mask of the pool), or text
+    with one id or row a line, after a heading or none. Where the pool has `ids`, values without a heading are ids.
+    """
+    values, are_rows = _read_listing(_existing(path, name), name, ids, id_column)
+    if values.dtype == np.bool_:
+        checks.same_length({f"{path}": len(values), "the pool": n})
+        return np.flatnonzero(values)
+    if ids is not None and not are_rows:
+        return np.unique(match_ids(values, ids, f"{name} ({path})"))
+    if len(values) and values.dtype.kind not in "iu":
+        told = "row numbers" if are_rows else "row numbers, because the pool has no ids"
+        raise InputError(f"{name}: {path} holds {_tell_kind(values)} where it must hold {told}")
+    return checks.rows(np.unique(values), n, f"{name} ({path})")
+
+
+def count_rows(source: Any, name: str) -> int:
+    """How many rows a source has."""
+    opened = _open(source, name)
+    return opened.n if isinstance(opened, Table) else int(np.atleast_1d(opened).shape[0])
+
+
 def write_table(
     path: str | Path, columns: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str], *, force: bool = False
 ) -> None:
@@ -242,7 +281,8 @@ def write_table(
     checks.same_length({name: len(values) for name, values in columns.items()})
     table = pa.table({name: _arrow_array(values) for name, values in columns.items()})
     with store.atomic_write(path, force=force) as temporary:
-        pq.write_table(table.replace_schema_metadata(dict(metadata)), temporary)
+        told = {"hedgerow.version": __version__, **metadata}
+        pq.write_table(table.replace_schema_metadata(told), temporary)
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:
@@ -616,6 +656,78 @@ def _id_chunks(ids: Ids | npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[A
             yield start, ids[start : start + VECTOR_ROWS]
 
 
+def _tell_kind(ids: Ids | npt.NDArray[Any]) -> str:
+    return "whole numbers" if ids.dtype.kind in "iu" else "strings" if ids.dtype.kind in "OU" else f"{ids.dtype}"
+
+
+def _walk_together(first: Ids, second: Ids) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any]]]:
+    """(first row, ids, ids) over two files that may be cut into unlike batches."""
+    others = second.chunks()
+    ahead = np.empty(0, second.dtype)
+    for start, chunk in first.chunks():
+        while len(ahead) < len(chunk):
+            ahead = np.concatenate([ahead, next(others)[1]])
+        yield start, chunk, ahead[: len(chunk)]
+        ahead = ahead[len(chunk) :]
+
+
+def _digest(ids: Ids) -> npt.NDArray[np.int64]:
+    """The ids, or of strings their hashes, in ascending order: 8 bytes a row."""
+    numbers = np.empty(ids.n, np.int64)
+    for start, values in ids.chunks():
+        if ids.dtype == np.object_:
+            numbers[start : start + len(values)] = [hash(value) for value in values]
+        else:
+            numbers[start : start + len(values)] = values
+    numbers.sort()
+    return numbers
+
+
+def _read_listing(path: Path, name: str, ids: Ids | None, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
+    """(the values, whether they say that they are rows)."""
+    if path.suffix.lower() in (".txt", ".csv"):
+        return _read_lines(path, name, ids is None or ids.dtype != np.object_, id_column)
+    opened = _open_path(path, name)
+    if not isinstance(opened, Table):
+        if opened.ndim != 1:
+            raise InputError(f"{name}: {path} must have one dimension, got shape {opened.shape}")
+        return opened, False
+    if ids is not None and id_column in opened.types:
+        return _read_column(opened, str(id_column)), False
+    keys = [key for key in opened.types if key.lower() in ID_NAMES]
+    row = _only(opened, "rows", [key for key in opened.types if key.lower() in VECTOR_NAMES["rows"]])
+    if ids is not None and keys:
+        return _read_column(opened, _only(opened, "id", keys) or keys[0]), False
+    if row is not None:
+        return _read_column(opened, row), True
+    raise InputError(
+        f"{name}: {path} has no column of rows (row)"
+        + (" or ids (id)" if ids is not None else "")
+        + f": it has {_tell_columns(opened)}"
+        + (", and the pool has no ids" if ids is None and keys else "")
+    )
+
+
+def _read_lines(path: Path, name: str, numbers: bool, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{name}: {path} cannot be read as text: {_first_line(error)}") from error
+    heading = lines[0].lower() if lines else ""
+    are_rows = heading in VECTOR_NAMES["rows"]
+    if are_rows or heading in ID_NAMES or (id_column is not None and heading == id_column.lower()):
+        lines[0] = ""
+    if not (numbers or are_rows):
+        return np.array([line for line in lines if line], np.object_), False
+    try:
+        return np.array([int(line) for line in lines if line], np.int64), are_rows
+    except (ValueError, OverflowError):
+        place = next(place for place, line in enumerate(lines, 1) if line and not _WHOLE.fullmatch(line))
+        raise InputError(
+            f"{name}: line {place} of {path} is {lines[place - 1]!r}: one whole number a line is needed"
+        ) from None
+
+
 def _refuse_twins(ids: Ids) -> None:
     """No id twice. Of strings the hashes are held, 8 bytes each; only those whose hashes meet are compared."""
     if ids.dtype != np.object_:
@@ -623,10 +735,7 @@ def _refuse_twins(ids: Ids) -> None:
         if not bool(np.all(numbers[1:] > numbers[:-1])):  # ascending ids are distinct, and common
             checks.distinct(numbers, ids.title)
         return
-    hashes = np.empty(ids.n, np.int64)
-    for start, values in ids.chunks():
-        hashes[start : start + len(values)] = [hash(value) for value in values]
-    hashes.sort()
+    hashes = _digest(ids)
     met = hashes[1:][hashes[1:] == hashes[:-1]]
     if len(met):
         alike = set(met.tolist())

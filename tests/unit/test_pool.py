@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hedgerow import pool
+from hedgerow import __version__, pool
 from hedgerow.errors import InputError, StoreError
 
 N, WIDTH = 500, 6
@@ -350,15 +350,22 @@ def test_vectors_that_are_not_there(tmp_path: Path) -> None:
         pool.as_vector(pa.table({"margin": [[0.1]]}), "margins")
 
 
-def test_what_a_source_holds(tmp_path: Path, values: npt.NDArray[Any]) -> None:
+def test_margins_or_a_matrix(tmp_path: Path, values: npt.NDArray[Any]) -> None:
     path = write(tmp_path / "a.parquet", {"id": np.arange(N), "margin": values[:, 0], "probs": lists(values)})
-    assert pool.find_column(path, "margins") == "margin"
-    assert pool.find_column(path, "clusters") is None
-    assert pool.find_column(values, "margins") is None
-    assert pool.count_dimensions(path, "probabilities") == 2
-    assert pool.count_dimensions(path, "probabilities", column="margin") == 1
-    assert pool.count_dimensions(pa.table({"margin": [0.1]}), "probabilities") == 1
-    assert pool.count_dimensions(values[:, 0], "probabilities") == 1
+    assert pool.holds_margins(path)
+    assert not pool.holds_margins(path, column="probs")
+    assert pool.holds_margins(path, column="margin")
+    assert not pool.holds_margins(pa.table({"p0": [0.1], "p1": [0.9]}))
+    assert not pool.holds_margins(pa.table({"p0": [0.1], "p1": [0.9]}), column="p")
+    assert pool.holds_margins(values[:, 0])
+    assert not pool.holds_margins(values)
+    with pytest.raises(InputError, match="looks like margins or probabilities: name one of id, uncertainty"):
+        pool.holds_margins(pa.table({"id": ["a"], "uncertainty": ["high"]}))
+
+
+def test_rows_are_counted(tmp_path: Path, values: npt.NDArray[Any]) -> None:
+    assert pool.count_rows(values, "pool") == N
+    assert pool.count_rows(write(tmp_path / "a.parquet", {"embedding": lists(values)}), "pool") == N
 
 
 # Ids
@@ -438,6 +445,111 @@ def test_hashes_that_meet_are_no_twins(monkeypatch: pytest.MonkeyPatch) -> None:
         pool.read_ids(pa.table({"id": ["a", "b", "cc", "a"]}))
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+def test_two_files_name_the_same_ids(tmp_path: Path, kind: Any) -> None:
+    ids = pa.array(np.arange(N)).cast(kind)
+
+    def opened(name: str, ids: Any, group: int) -> pool.Ids:
+        found = pool.open_ids(write(tmp_path / f"{name}.parquet", {"id": ids}, row_group_size=group))
+        assert found is not None
+        return found
+
+    first = opened("first", ids, 100)
+    pool.check_same_ids(first, opened("same", ids, 33))
+    with pytest.raises(
+        InputError, match=r"do not match: .*has 0 in row 0, where .*has 499: .*in another order, so sort"
+    ):
+        pool.check_same_ids(first, opened("turned", ids[::-1], 100))
+    other = pa.concat_arrays([ids[:200], pa.array([1000]).cast(kind), ids[201:]])
+    with pytest.raises(InputError, match=r"has 200 in row 200, where .* has 1000$"):
+        pool.check_same_ids(first, opened("other", other, 100))
+    with pytest.raises(InputError, match="has 499"):
+        pool.check_same_ids(first, opened("short", ids[:499], 100))
+    with pytest.raises(InputError, match=r"holds (strings|whole numbers), column 'id' of .* holds"):
+        pool.check_same_ids(first, opened("kind", ids.cast(pa.int64() if kind == pa.string() else pa.string()), 100))
+
+
+def listing(folder: Path, name: str, content: Any) -> Path:
+    path = folder / name
+    if path.suffix == ".npy":
+        np.save(path, content)
+    elif path.suffix == ".parquet":
+        write(path, content)
+    else:
+        path.write_text(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.npy", np.array([30, 10])),
+        ("a.npy", np.array([False, True, False, True])),
+        ("a.parquet", {"id": [30, 10, 30]}),
+        ("a.parquet", {"id": [30, 10], "row": [3, 1], "label": ["x", "y"]}),
+        ("a.parquet", {"key": [7, 8], "code": [30, 10]}),
+        ("a.parquet", {"row": [3, 1]}),
+        ("a.txt", "30\n10\n"),
+        ("a.csv", "id\n30\n\n10\n30"),
+        ("a.csv", "row\n3\n1\n"),
+        ("a.csv", "code\n30\n10\n"),
+    ],
+)
+def test_rows_by_id(tmp_path: Path, name: str, content: Any) -> None:
+    for kind in (pa.int64(), pa.string()):
+        path = listing(tmp_path, name, content)
+        if kind == pa.string() and path.suffix != ".csv" and path.suffix != ".txt":
+            continue
+        ids = pool.open_ids(pa.table({"code": pa.array([0, 10, 20, 30]).cast(kind)}), "code")
+        assert pool.find_rows(path, "labeled", 4, ids, id_column="code").tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.npy", np.array([3, 1, 3])),
+        ("a.parquet", {"row": [3, 1], "id": ["x", "y"]}),
+        ("a.txt", "3\n1\n"),
+        ("a.csv", "row\n3\n1\n"),
+        ("a.npy", np.array([False, True, False, True])),
+    ],
+)
+def test_rows_by_number(tmp_path: Path, name: str, content: Any) -> None:
+    assert pool.find_rows(listing(tmp_path, name, content), "labeled", 4, None).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.npy", np.array([4]), "holds row 4, but the pool's rows are 0 to 3"),
+        ("a.npy", np.array([-1]), "holds row -1"),
+        ("a.npy", np.array([0.5]), "holds float64 where it must hold row numbers"),
+        ("a.npy", np.array(["x"]), "holds strings where it must hold row numbers, because the pool has no ids"),
+        ("a.npy", np.array([True]), "the pool has 4"),
+        ("a.npy", np.zeros((2, 2), int), "one dimension"),
+        ("a.parquet", {"id": ["x"]}, r"no column of rows \(row\): it has id, and the pool has no ids"),
+        ("a.parquet", {"label": ["x"]}, r"no column of rows \(row\): it has label"),
+        ("a.txt", "1\nx,2\n", "line 2 of .*a.txt is 'x,2': one whole number a line"),
+        ("a.txt", "1\n99999999999999999999\n", "line 2 of .*a.txt"),
+        ("a.json", "[1]", "neither .npy nor .parquet"),
+    ],
+)
+def test_rows_that_are_refused(tmp_path: Path, name: str, content: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        pool.find_rows(listing(tmp_path, name, content), "labeled", 4, None)
+
+
+def test_rows_whose_ids_are_not_in_the_pool(tmp_path: Path) -> None:
+    ids = pool.open_ids(pa.table({"id": ["a", "b"]}))
+    with pytest.raises(InputError, match=r"labeled \(.*a.txt\): 1 of 2 ids are not in the pool, the first is c"):
+        pool.find_rows(listing(tmp_path, "a.txt", "a\nc\n"), "labeled", 2, ids)
+    with pytest.raises(InputError, match=r"or ids \(id\): it has label"):
+        pool.find_rows(listing(tmp_path, "a.parquet", {"label": [1]}), "labeled", 2, ids)
+    (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="cannot be read as text"):
+        pool.find_rows(tmp_path / "b.txt", "labeled", 2, ids)
+
+
 # Tables out
 
 
@@ -448,7 +560,7 @@ def test_a_table_is_written_whole_with_its_metadata(tmp_path: Path) -> None:
     table = pq.read_table(path)
     assert table.to_pydict() == {"id": ["a", "b"], "row": [4, 2], "margin": [0.5, 1.0]}
     assert [str(kind) for kind in table.schema.types] == ["string", "int64", "float"]
-    assert pool.read_metadata(path)["k"] == "2"
+    assert pool.read_metadata(path) == {"hedgerow.version": __version__, "k": "2"}
     with pytest.raises(StoreError, match="exists"):
         pool.write_table(path, columns, {})
     pool.write_table(path, {"row": np.array([1])}, {}, force=True)
