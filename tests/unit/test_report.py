@@ -1,0 +1,141 @@
+"""The report's pieces: means and errors, figures, tables, pictures, and a page that needs nothing but itself."""
+
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import InputError, StoreError
+from hedgerow.report import (
+    PAPERS,
+    SERIES,
+    Point,
+    Section,
+    compose_page,
+    draw_curves,
+    estimate,
+    paint_tiles,
+    render_cards,
+    render_facts,
+    render_table,
+    summarize,
+    write_page,
+)
+from hedgerow.rounds import Round
+from page import Page, check_self_contained
+
+
+def make_rounds(values: dict[str, list[list[float]]]) -> list[Round]:
+    """strategy -> trial -> round -> accuracy."""
+    return [
+        Round(trial, strategy, number, 100 + 50 * number, {"accuracy": value}, np.arange(50))
+        for strategy, trials in values.items()
+        for trial, curve in enumerate(trials)
+        for number, value in enumerate(curve)
+    ]
+
+
+def test_means_and_standard_errors_by_hand() -> None:
+    points = summarize(
+        make_rounds({"a": [[0.5, 0.7], [0.6, 0.9], [0.7, 0.8]], "b": [[0.1, 0.2], [0.1, 0.4], [0.1, 0.6]]})
+    )
+    assert [(point.strategy, point.round, point.labeled) for point in points] == [
+        ("a", 0, 100),
+        ("a", 1, 150),
+        ("b", 0, 100),
+        ("b", 1, 150),
+    ]
+    assert [point.mean for point in points] == pytest.approx([0.6, 0.8, 0.1, 0.4])
+    # s = 0.1 over sqrt(3); no spread at all; s = 0.2 over sqrt(3)
+    assert [point.error for point in points] == pytest.approx([0.057735, 0.057735, 0, 0.115470], abs=1e-6)
+    assert {point.trials for point in points} == {3}
+
+
+def test_one_trial_has_no_error() -> None:
+    assert estimate([0.25]) == (0.25, None)
+    (point,) = summarize(make_rounds({"a": [[0.25]]}))
+    assert str(point) == "0.250"
+    assert str(Point("a", 0, 1, 0.25, 0.0125, 2)) == "0.250 ± 0.013"
+
+
+def test_trials_of_different_sizes_are_not_averaged() -> None:
+    rounds = [Round(trial, "a", 1, 100 + trial, {"accuracy": 0.5}, np.arange(3)) for trial in range(2)]
+    with pytest.raises(InputError, match="differ in labels after round 1"):
+        summarize(rounds)
+
+
+def test_curves_are_one_labeled_figure_in_the_pages_colors() -> None:
+    points = summarize(make_rounds({"random": [[0.5, 0.6], [0.4, 0.7]], "a <b> & c": [[0.5, 0.8], [0.4, 0.9]]}))
+    svg = draw_curves(points)
+    page = Page(svg)
+    assert page.tags.count("svg") == 1
+    assert all(reference.startswith("#") for reference in page.references)
+    assert "var(--series-0)" in svg
+    assert "var(--series-1)" in svg
+    assert "var(--ink)" in svg
+    assert "#0003" not in svg
+    assert "<b>" not in svg
+    assert draw_curves(points) == svg
+
+
+def test_more_strategies_than_can_be_told_apart_are_refused() -> None:
+    points = [Point(str(number), 1, 10, 0.5, None, 1) for number in range(len(SERIES) + 1)]
+    with pytest.raises(InputError, match="draw several figures"):
+        draw_curves(points)
+
+
+def read_tiles(uri: str) -> np.ndarray:
+    from matplotlib.image import imread
+
+    head, data = uri.split(",")
+    assert head == "data:image/png;base64"
+    return np.round(imread(io.BytesIO(base64.b64decode(data)), format="png") * 255).astype(int)
+
+
+def test_tiles_put_copies_side_by_side_on_a_tint() -> None:
+    images = np.zeros((6, 2, 3))
+    images[4, 0, 0] = 1.0  # ink in a corner marks row 4
+    pixels = read_tiles(paint_tiles(images, np.array([9, 5, 7, 5, 7, 5]), columns=4))
+    assert pixels.shape == (2 * 3 - 1, 4 * 4 - 1, 4)
+    papers = [pixels[top + 1, left + 1, :3].tolist() for top in (0, 3) for left in (0, 4, 8, 12)][:6]
+    white, one, two = PAPERS.astype(int).tolist()
+    assert papers[:3] in ([one] * 3, [two] * 3)  # three copies of 5
+    assert papers[3:5] in ([one] * 2, [two] * 2)  # two copies of 7
+    assert papers[0] != papers[3]
+    assert papers[5] == white  # 9 is alone
+    assert pixels[3, 0, :3].max() < 40  # row 4 is the second copy of 7
+    assert pixels[2, :, 3].max() == 0  # gaps are clear
+
+
+def test_table_facts_and_cards_escape_what_they_are_given() -> None:
+    table = render_table([{"name": "<a>", "x": "1 & 2"}, {"name": "b", "x": "3"}])
+    assert "<a>" not in table
+    assert "1 &amp; 2" in table
+    assert Page(table).tags.count("tr") == 3
+    facts = render_facts({"k<": "v>"})
+    assert "k&lt;" in facts
+    assert "v&gt;" in facts
+    cards = render_cards([('t"', "<s>", "data:image/png;base64,")])
+    assert Page(cards).tags == ["div", "figure", "figcaption", "b", "img"]
+
+
+def test_page_is_self_contained_and_follows_the_reader() -> None:
+    points = summarize(make_rounds({"random": [[0.5, 0.6], [0.4, 0.7]]}))
+    text = compose_page("A & B", "lead <x>", [Section("One", draw_curves(points)), Section("Two", "<p>body</p>")])
+    page = check_self_contained(text)
+    assert page.tags.count("section") == 2
+    assert "<title>A &amp; B</title>" in text
+    assert "lead &lt;x&gt;" in text
+    assert "width=device-width" in text
+    assert "prefers-color-scheme:dark" in text
+
+
+def test_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    write_page(target, "ä ± 1")
+    assert target.read_text(encoding="utf-8") == "ä ± 1"
+    assert list(tmp_path.iterdir()) == [target]
+    with pytest.raises(StoreError):
+        write_page(tmp_path / "absent" / "page.html", "x")
