@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?=
 export PYTHON
-BENCHMARKS = $(filter-out benchmarks/runner.py,$(sort $(wildcard benchmarks/*.py)))
+BENCHMARKS = $(sort $(shell grep -l '^if __name__' benchmarks/*.py))
 
 .PHONY: help
 help: ## Show this list
@@ -46,5 +46,5 @@ setup: ## Only make the virtual environment ready
 
 .PHONY: clean
 clean: ## Remove the virtual environment and every cache
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-out
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis hedgerow-demo.html
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,6 +19,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 BENCHMARKS = HERE.parent / "benchmarks"
 PAGE = HERE / "benchmarks.md"
+FENCE = re.compile(r"(^```\w*\n.*?^```$)", re.MULTILINE | re.DOTALL)
 MARKED = re.compile(
     r"(?P<number>\d[\d,]*(?:\.\d+)?)"
     r"(?P<between> ?(?P<unit>[\w/%]*)[^<>\n]{0,20}?)"  # the unit, and a word or two behind it
@@ -157,8 +158,9 @@ def digits(value: float) -> str:
 
 
 def fill(page: str) -> str:
-    """The page with every marked number as its file has it."""
-    return MARKED.sub(filled, page)
+    """The page with every marked number as its file has it; fenced blocks stay as they are."""
+    parts = FENCE.split(page)
+    return "".join(part if FENCE.fullmatch(part) else MARKED.sub(filled, part) for part in parts)
 
 
 def filled(found: re.Match[str]) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli import app
 from typer.main import get_command
+
+from hedgerow.cli import app
 
 PAGE = Path(__file__).with_name("cli.md")
 INTRODUCTION = """# Command line
@@ -38,7 +39,7 @@ def walk(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 def describe(path: str, command: Any) -> str:
     """One command: how to call it, what it does, its options."""
     shown = [param for param in command.params if not getattr(param, "hidden", False) and param.name != "help"]
-    needed = " ".join(param.name.upper() for param in shown if param.param_type_name == "argument")
+    needed = " ".join(name_argument(param) for param in shown if param.param_type_name == "argument")
     parts = [
         f"## `{path}`",
         f"    {path} {needed} [OPTIONS]".replace("  [", " ["),
@@ -53,8 +54,13 @@ def describe(path: str, command: Any) -> str:
 def spell(param: Any) -> str:
     """`-o`, `--out`, or the argument's name."""
     if param.param_type_name == "argument":
-        return f"`{param.name.upper()}`"
+        return f"`{name_argument(param)}`"
     return ", ".join(f"`{name}`" for name in [*param.opts, *param.secondary_opts])
+
+
+def name_argument(param: Any) -> str:
+    """POOL, as `--help` has it."""
+    return str(param.metavar or param.name.upper())
 
 
 def explain_default(param: Any) -> str:

@@ -37,10 +37,12 @@ class Clusters:
 
     @property
     def n_clusters(self) -> int:
+        """How many clusters there are."""
         return len(self.sizes)
 
     @property
     def average_size(self) -> float:
+        """Rows a cluster: at least what was asked for."""
         return len(self.labels) / self.n_clusters if self.n_clusters else 0.0
 
     def settings(self) -> dict[str, Any]:
