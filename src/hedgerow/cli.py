@@ -1,0 +1,380 @@
+"""The front door: one command is one public function with files for arguments.
+
+Standard output carries the result, for people or with `--json` as one object for programs; progress and errors go to
+standard error: a bar on a terminal and nothing in a pipe, an error in one line. Exit codes: 0 done, 1 cannot be done
+with what was given, 2 wrong usage, 130 interrupted. Where an output is refused, it is refused before the work.
+
+The rooms are imported inside the commands, so that `hedgerow --help` answers at once.
+"""
+
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hedgerow import __version__
+from hedgerow.errors import HedgerowError, HedgerowWarning, InputError
+
+if TYPE_CHECKING:
+    from hedgerow.pool import Ids
+
+Progress = Callable[[str, float], None]
+
+# Typer's own base of every mistake on the command line; its module moved between the versions allowed here.
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+BATCH_KEY = "hedgerow.batch"  # where a batch file keeps its settings, beside "hedgerow.clusters" of a cluster file
+
+app = typer.Typer(
+    name="hedgerow",
+    help="Batch active learning at scale: cluster a pool once, then select each round what to label next.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+IdColumn = Annotated[str | None, typer.Option(help="Column with the ids, if its name does not say so.")]
+Seed = Annotated[int, typer.Option(help="Same input, seed and version: same result.")]
+
+
+def main() -> None:
+    """Run the command line and exit; an error is one line on standard error."""
+    warnings.showwarning = _show_warning
+    try:
+        code = app(prog_name="hedgerow", standalone_mode=False)
+    except _UsageError as error:
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context is not None else "hedgerow"
+        code = _complain(f"{_join_lines(error.format_message())} (see {where} --help)", 2)
+    except HedgerowError as error:
+        code = _complain(_join_lines(str(error)), 1)
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    if code == 130:
+        _complain("interrupted", 130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"hedgerow {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def cluster(
+    pool_path: Annotated[
+        Path, typer.Argument(metavar="POOL", help="Embeddings: .npy, .parquet, or a folder of .parquet files.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Parquet file to write: id (if there are ids), cluster.")],
+    average_size: Annotated[
+        float | None, typer.Option(help="Least average size of the clusters; 10 if no threshold is given either.")
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="Merge all that is within this distance.")] = None,
+    metric: Annotated[str, typer.Option(help="cosine, sqeuclidean or euclidean.")] = "cosine",
+    method: Annotated[str, typer.Option(help="How to cluster; auto chooses by the size of the pool.")] = "auto",
+    column: Annotated[
+        str | None, typer.Option(help="Column with the embeddings (or the prefix of several), if it is not found.")
+    ] = None,
+    id_column: IdColumn = None,
+    seed: Seed = 0,
+    threads: Annotated[int | None, typer.Option(help="Threads to use; all cores if not given.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Cluster a pool of embeddings, once for all rounds.
+
+    Average linkage: the clusters are the cut of the tree at a threshold, given or found for an average size. The file
+    has a row for each row of the pool, in its order, and the settings in its metadata.
+    """
+    from hedgerow import clusters, pool, store
+
+    store.check_target(out, force=force)
+    embeddings = pool.open_matrix(pool_path, "embeddings", column=column)
+    ids = pool.open_ids(pool_path, id_column)
+    with _show_progress() as progress:
+        made = clusters.cluster(
+            embeddings,
+            average_size=average_size,
+            threshold=threshold,
+            metric=metric,
+            method=method,
+            seed=seed,
+            threads=threads,
+            progress=progress,
+        )
+    made.save(out, ids=None if ids is None else ids.array(), force=force)
+    _report(
+        as_json,
+        {**made.settings(), "seed": seed, "ids": ids is not None, "pool": str(pool_path), "out": str(out)},
+        f"{len(made.labels):,} rows in {made.n_clusters:,} clusters of {made.average_size:.2f} on average "
+        f"({made.metric} distance up to {made.threshold:.6g}) -> {out}",
+    )
+
+
+@app.command()
+def select(
+    predictions: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PREDICTIONS",
+            help="Probabilities or margins of the whole pool: .npy, .parquet, or a folder of .parquet files.",
+        ),
+    ],
+    k: Annotated[int, typer.Option("-k", help="How many rows to select.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Parquet file to write: id, row, margin, cluster (as known), pick.")
+    ],
+    clusters: Annotated[Path | None, typer.Option(help="What `hedgerow cluster` wrote, or a label a row.")] = None,
+    strategy: Annotated[
+        str, typer.Option(help="cluster-margin, margin, entropy, least-confidence, badge, coreset or random.")
+    ] = "cluster-margin",
+    labeled: Annotated[
+        Path | None,
+        typer.Option(help="What is labeled: .parquet with id or row, .npy, .txt or .csv with one id or row a line."),
+    ] = None,
+    embeddings: Annotated[Path | None, typer.Option(help="Embeddings, for badge and coreset.")] = None,
+    margin_factor: Annotated[
+        float | None, typer.Option(help="Candidates of cluster-margin, in multiples of k; 10 if not given.")
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(help="Random parts that badge and coreset work in.")] = None,
+    seed: Seed = 0,
+    allow_short: Annotated[
+        bool, typer.Option("--allow-short", help="Take what is there if it is less than k.")
+    ] = False,
+    column: Annotated[
+        str | None, typer.Option(help="Column with the probabilities or margins (or the prefix of several).")
+    ] = None,
+    id_column: IdColumn = None,
+    logits: Annotated[bool, typer.Option("--logits", help="The predictions are logits, not probabilities.")] = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Select the rows to label next.
+
+    All files speak of the same rows in the same order; where two of them have ids, these must agree. Rows are written
+    in the order of their picks, with the settings in the file's metadata.
+    """
+    from hedgerow import store
+
+    store.check_target(out, force=force)
+    inputs = _Inputs(predictions, clusters, embeddings, labeled, column, id_column, logits)
+    chooser = _make_strategy(strategy, {"margin_factor": margin_factor, "partitions": partitions})
+    for need in ("clusters", "embeddings"):
+        if need in chooser.needs and getattr(inputs, need) is None:
+            raise InputError(f"the strategy {strategy!r} needs --{need} FILE")
+    with _show_progress() as progress:
+        columns, counts = _select(inputs, chooser, k, seed, allow_short, progress or _ignore)
+    settings = {
+        "strategy": strategy,
+        "options": asdict(chooser),
+        "k": k,
+        **counts,
+        "seed": seed,
+        "inputs": {name: str(value) for name, value in asdict(inputs).items() if value not in (None, False)},
+    }
+    _write_batch(out, columns, settings, force)
+    line = f"{counts['selected']:,} of {counts['n']:,} rows by {strategy} (seed {seed}) -> {out}"
+    _report(as_json, {**settings, "out": str(out)}, line)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The report, one HTML file.")] = Path("hedgerow-demo.html"),
+    seeds: Annotated[int, typer.Option(help="How many trials, each with a seed of its own.")] = 5,
+    quick: Annotated[bool, typer.Option("--quick", help="A toy of the same shape, in seconds.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare Cluster-Margin with Margin and Random on a pool of digits, and write a report.
+
+    An earlier report of the same name is replaced.
+    """
+    from hedgerow.experiments.demo import run_demo
+
+    with _show_progress() as progress:
+        result = run_demo(out, seeds=seeds, quick=quick, progress=progress)
+    if as_json:
+        _report(True, result.to_json(), "")
+        return
+    _print_table(result.table)
+    typer.echo(f"report: {result.report}")
+
+
+# Selecting.
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """The files of a selection, and how to read the predictions."""
+
+    predictions: Path
+    clusters: Path | None
+    embeddings: Path | None
+    labeled: Path | None
+    column: str | None
+    id_column: str | None
+    logits: bool
+
+
+def _make_strategy(name: str, options: Mapping[str, Any]) -> Any:
+    from hedgerow import checks
+    from hedgerow.strategies import STRATEGIES
+
+    made = STRATEGIES[checks.option(name, "strategy", STRATEGIES)]
+    kind = made if isinstance(made, type) else type(made)
+    given = {key: value for key, value in options.items() if value is not None}
+    for key in given:
+        if key not in {field.name for field in fields(kind)}:
+            raise InputError(f"--{key.replace('_', '-')} is no option of the strategy {name!r}")
+    return kind(**given)
+
+
+def _select(
+    inputs: _Inputs, strategy: Any, k: int, seed: int, allow_short: bool, progress: Progress
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """The columns of the batch, and how many rows there are, are labeled and were selected."""
+    from hedgerow import strategies
+
+    progress("reading", 0.0)
+    ids = _open_ids(inputs)
+    known = _read_known(inputs, ids)
+    progress("scoring", 0.2)
+    known |= _read_predictions(inputs, strategy.needs)
+    progress("selecting", 0.8)
+    rows = strategies.select(strategy, k, **known, seed=seed, allow_short=allow_short).rows
+    progress("writing", 0.9)
+    columns = {} if ids is None else {"id": ids.take(rows)}
+    columns["row"] = rows
+    for plural, single in (("margins", "margin"), ("clusters", "cluster")):
+        if plural in known:
+            columns[single] = known[plural][rows]
+    mask = known["labeled"]
+    return columns, {"n": len(mask), "labeled": int(mask.sum()), "selected": len(rows)}
+
+
+def _read_known(inputs: _Inputs, ids: "Ids | None") -> dict[str, Any]:
+    """What is known of the pool beside the predictions."""
+    import numpy as np
+
+    from hedgerow import checks, pool
+
+    n = pool.count_rows(inputs.predictions, "predictions")
+    known: dict[str, Any] = {"labeled": np.zeros(n, np.bool_)}
+    lengths = {str(inputs.predictions): n}
+    if inputs.clusters is not None:
+        labels = pool.as_vector(inputs.clusters, "clusters")
+        checks.same_length({**lengths, str(inputs.clusters): len(labels)})
+        known["clusters"] = checks.cluster_labels(labels, n)
+    if inputs.embeddings is not None:
+        known["embeddings"] = pool.open_matrix(inputs.embeddings, "embeddings")
+        checks.same_length({**lengths, str(inputs.embeddings): known["embeddings"].n})
+    if inputs.labeled is not None:
+        rows = pool.find_rows(inputs.labeled, "labeled", n, ids, id_column=inputs.id_column)
+        known["labeled"][rows] = True
+    return known
+
+
+def _read_predictions(inputs: _Inputs, needs: frozenset[str]) -> dict[str, Any]:
+    """What the strategy needs of the predictions: margins where they are enough, else the probabilities."""
+    from hedgerow import pool, scores
+
+    source, column = inputs.predictions, inputs.column
+    if "probabilities" in needs:
+        if inputs.logits:
+            raise InputError("--logits goes with strategies that need margins only: give this one probabilities")
+        return {"probabilities": pool.open_matrix(source, "probabilities", column=column, least_columns=2)}
+    if "margins" not in needs:
+        return {}
+    if inputs.logits:
+        return {"margins": scores.margins(logits=pool.open_matrix(source, "logits", column=column))}
+    if pool.holds_margins(source, column=column):
+        return {"margins": pool.as_vector(source, "margins", column=column)}
+    return {"margins": scores.margins(pool.open_matrix(source, "probabilities", column=column))}
+
+
+def _open_ids(inputs: _Inputs) -> "Ids | None":
+    """The ids of the pool, after a look at whether the files agree on them."""
+    from hedgerow import pool
+
+    ids = pool.open_ids(inputs.predictions, inputs.id_column)
+    for path in (inputs.clusters, inputs.embeddings):
+        others = pool.open_ids(path) if path is not None else None
+        if ids is not None and others is not None:
+            pool.check_same_ids(ids, others)
+        ids = ids or others
+    return ids
+
+
+def _write_batch(out: Path, columns: Mapping[str, Any], settings: Mapping[str, Any], force: bool) -> None:
+    import numpy as np
+
+    from hedgerow import pool
+
+    picks = np.arange(len(columns["row"]), dtype=np.int64)
+    pool.write_table(out, {**columns, "pick": picks}, {BATCH_KEY: json.dumps(settings)}, force=force)
+
+
+# Telling.
+
+
+@contextmanager
+def _show_progress() -> Iterator[Progress | None]:
+    """A bar on standard error if that is a terminal; otherwise None: nothing is told."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    with Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda phase, done: bar.update(task, description=phase, completed=done)
+
+
+def _ignore(phase: str, done: float) -> None:
+    """Nobody watches."""
+
+
+def _report(as_json: bool, facts: Mapping[str, Any], line: str) -> None:
+    typer.echo(json.dumps(facts) if as_json else line)
+
+
+def _print_table(rows: "tuple[dict[str, str], ...]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*rows[0], box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row.values())
+    Console().print(table)
+
+
+def _complain(message: str, code: int) -> int:
+    typer.echo(f"hedgerow: {message}", err=True)
+    return code
+
+
+def _join_lines(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    if issubclass(category, HedgerowWarning):
+        _complain(f"warning: {_join_lines(str(message))}", 0)
+    else:
+        typer.echo(warnings.formatwarning(message, category, *where[:2]), err=True, nl=False)

@@ -1,0 +1,423 @@
+"""The command line as a user meets it: real files, every mistake in one line, nothing half-written."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hedgerow as hr
+from hedgerow import cli, store
+
+N, CLASSES = 400, 4
+IDS = [f"image-{row:03}" for row in range(N)]
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    error: str
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`run("select", ...)` is `hedgerow select ...` without the start of an interpreter."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main puts its own in place
+
+    def call(*arguments: Any) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["hedgerow", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out, error = capsys.readouterr()
+        assert isinstance(exit_.value.code, int)
+        return Answer(exit_.value.code, out, error)
+
+    return call
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a pool and its predictions in several forms; the current one."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(N, 8)).astype(np.float32)
+    chances = rng.dirichlet(np.ones(CLASSES), N).astype(np.float32)
+    np.save(tmp_path / "pool.npy", points)
+    np.save(tmp_path / "predictions.npy", chances)
+    np.save(tmp_path / "logits.npy", np.log(chances))
+    np.save(tmp_path / "margins.npy", hr.margins(chances))
+    np.save(tmp_path / "labels.npy", np.arange(N) // 5)
+    pq.write_table(pa.table({"id": IDS, "embedding": list(points)}), tmp_path / "pool.parquet")
+    pq.write_table(pa.table({"id": IDS, "probabilities": list(chances)}), tmp_path / "predictions.parquet")
+    pq.write_table(pa.table({"id": IDS, "margin": hr.margins(chances)}), tmp_path / "margins.parquet")
+    pq.write_table(pa.table({"id": IDS, "cluster": np.arange(N) // 5}), tmp_path / "clusters.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def one_line(answer: Answer, code: int, *parts: str) -> None:
+    assert answer.code == code, answer
+    assert answer.out == ""
+    assert answer.error.startswith("hedgerow: ")
+    assert answer.error.count("\n") == 1
+    assert answer.error.endswith("\n")
+    for part in parts:
+        assert part in answer.error
+
+
+def select(*more: Any, clusters: str | None = "clusters.parquet", k: int = 20) -> list[Any]:
+    return ["select", "-k", k, "-o", "batch.parquet", *(["--clusters", clusters] if clusters else []), *more]
+
+
+# hedgerow cluster
+
+
+@pytest.mark.parametrize("pool", ["pool.npy", "pool.parquet"])
+def test_cluster_writes_what_the_function_gives(files: Path, run: Run, pool: str) -> None:
+    answer = run("cluster", pool, "-o", "out.parquet", "--average-size", 4)
+    assert answer.code == 0
+    assert answer.error == ""
+    assert answer.out.count("\n") == 1
+    assert "-> out.parquet" in answer.out
+    expected = hr.cluster(files / pool, average_size=4)
+    table = pq.read_table("out.parquet")
+    assert table.column_names == (["id", "cluster"] if pool == "pool.parquet" else ["cluster"])
+    assert table["cluster"].to_pylist() == expected.labels.tolist()
+    if pool == "pool.parquet":
+        assert table["id"].to_pylist() == IDS
+    assert table.schema.metadata[b"hedgerow.version"].decode() == hr.__version__
+    kept = hr.Clusters.load("out.parquet")
+    assert (kept.threshold, kept.metric, kept.method) == (expected.threshold, expected.metric, expected.method)
+
+
+def test_cluster_tells_a_program(files: Path, run: Run) -> None:
+    answer = run("cluster", "pool.npy", "-o", "out.parquet", "--threshold", 0.4, "--metric", "sqeuclidean", "--json")
+    told = json.loads(answer.out)
+    assert told["threshold"] == 0.4
+    assert told["metric"] == "sqeuclidean"
+    assert told["n"] == N
+    assert told["n_clusters"] == hr.Clusters.load("out.parquet").n_clusters
+    assert told["out"] == "out.parquet"
+    assert answer.error == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "parts"),
+    [
+        (["missing.npy"], 1, ["missing.npy does not exist"]),
+        (["pool.npy", "--column", "x"], 1, ["no named columns"]),
+        (["pool.parquet", "--column", "x"], 1, ["no column 'x': it has id, embedding"]),
+        (["pool.parquet", "--id-column", "x"], 1, ["no column 'x'"]),
+        (["predictions.parquet"], 1, ["no column that looks like embeddings: name one of id, probabilities"]),
+        (["pool.npy", "--metric", "cosin"], 1, ["did you mean 'cosine'?"]),
+        (["pool.npy", "--method", "exakt"], 1, ["did you mean 'exact'?"]),
+        (["pool.npy", "--average-size", 4, "--threshold", 1], 1, ["exactly one of average_size, threshold"]),
+        (["pool.npy", "--average-size", 0.5], 1, ["average_size must be at least 1"]),
+        (["pool.npy", "--average-size", "many"], 2, ["--average-size", "hedgerow cluster --help"]),
+        (["pool.npy", "--bogus"], 2, ["--bogus"]),
+        ([], 2, ["POOL"]),
+        (["twice.parquet"], 1, ["'a' more than once"]),
+        (["nan.npy"], 1, ["row 7"]),
+        (["text.parquet"], 1, ["text.parquet cannot be read as Parquet"]),
+        (["empty.npy"], 1, ["empty.npy is empty"]),
+        (["pickle.npy"], 1, ["pickle.npy cannot be read as npy"]),
+    ],
+)
+def test_cluster_refuses_in_one_line_and_writes_nothing(
+    files: Path, run: Run, arguments: list[Any], code: int, parts: list[str]
+) -> None:
+    points = np.load("pool.npy")
+    points[7, 2] = np.nan
+    np.save("nan.npy", points)
+    np.save("pickle.npy", np.array([{}], object))
+    pq.write_table(pa.table({"id": ["a", "b", "a"], "embedding": [[0.0, 1.0]] * 3}), "twice.parquet")
+    Path("text.parquet").write_text("id,embedding")
+    Path("empty.npy").touch()
+    before = sorted(files.iterdir())
+    one_line(run("cluster", *arguments, "-o", "out.parquet"), code, *parts)
+    assert sorted(files.iterdir()) == before
+
+
+# hedgerow select
+
+
+def test_select_writes_what_the_function_gives(files: Path, run: Run) -> None:
+    answer = run(*select("predictions.parquet", "--seed", 3, "--margin-factor", 5))
+    assert (answer.code, answer.error) == (0, "")
+    chances = np.load("predictions.npy")
+    batch = hr.select(
+        hr.ClusterMargin(margin_factor=5), 20, probabilities=chances, clusters=np.load("labels.npy"), seed=3
+    )
+    table = pq.read_table("batch.parquet")
+    assert table.column_names == ["id", "row", "margin", "cluster", "pick"]
+    assert table["row"].to_pylist() == batch.rows.tolist()
+    assert table["id"].to_pylist() == [IDS[row] for row in batch.rows]
+    assert table["margin"].to_pylist() == hr.margins(chances)[batch.rows].tolist()
+    assert table["cluster"].to_pylist() == (batch.rows // 5).tolist()
+    assert table["pick"].to_pylist() == list(range(20))
+    settings = json.loads(table.schema.metadata[b"hedgerow.batch"])
+    assert settings["strategy"] == "cluster-margin"
+    assert settings["options"]["margin_factor"] == 5
+    assert (settings["k"], settings["selected"], settings["n"], settings["seed"]) == (20, 20, N, 3)
+    assert settings["inputs"] == {"predictions": "predictions.parquet", "clusters": "clusters.parquet"}
+    assert table.schema.metadata[b"hedgerow.version"].decode() == hr.__version__
+
+
+@pytest.mark.parametrize(
+    "source", [["predictions.npy"], ["margins.npy"], ["margins.parquet"], ["logits.npy", "--logits"]]
+)
+def test_select_takes_any_form_of_the_same_predictions(files: Path, run: Run, source: list[str]) -> None:
+    assert run(*select("predictions.parquet", "--force")).code == 0
+    expected = pq.read_table("batch.parquet")["row"].to_pylist()
+    clusters = "clusters.parquet" if source[0].endswith("parquet") else "labels.npy"
+    assert run(*select(*source, "--force", clusters=clusters)).code == 0
+    assert pq.read_table("batch.parquet")["row"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("strategy", sorted(hr.STRATEGIES))
+def test_every_strategy_by_name(files: Path, run: Run, strategy: str) -> None:
+    answer = run(*select("predictions.parquet", "--strategy", strategy, "--embeddings", "pool.parquet", "--json"))
+    assert answer.code == 0, answer.error
+    told = json.loads(answer.out)
+    assert told["strategy"] == strategy
+    table = pq.read_table("batch.parquet")
+    assert len(set(table["row"].to_pylist())) == 20
+    assert table.column_names[:2] == ["id", "row"]
+    assert table.column_names[-2:] == ["cluster", "pick"]
+
+
+def test_the_help_names_every_strategy(files: Path, run: Run) -> None:
+    shown = " ".join(run("select", "--help").out.split())
+    for strategy in hr.STRATEGIES:
+        assert strategy in shown
+
+
+def test_options_of_a_strategy(files: Path, run: Run) -> None:
+    arguments = ["predictions.npy", "--strategy", "coreset", "--embeddings", "pool.npy", "--partitions", 2, "--json"]
+    assert json.loads(run(*select(*arguments, clusters=None)).out)["options"]["partitions"] == 2
+
+
+@pytest.mark.parametrize("form", ["ids.parquet", "rows.npy", "ids.txt", "batch-0.parquet"])
+def test_select_leaves_out_what_is_labeled(files: Path, run: Run, form: str) -> None:
+    """A batch that was written before serves as the list of what is labeled now."""
+    rows = np.arange(0, N, 2)
+    pq.write_table(pa.table({"id": [IDS[row] for row in rows]}), "ids.parquet")
+    np.save("rows.npy", np.arange(N) % 2 == 0)
+    Path("ids.txt").write_text("\n".join(IDS[row] for row in rows))
+    pq.write_table(pa.table({"id": [IDS[row] for row in rows], "row": rows, "pick": rows}), "batch-0.parquet")
+    answer = run(*select("predictions.parquet", "--labeled", form, "--json", k=200))
+    assert json.loads(answer.out)["labeled"] == 200
+    assert sorted(pq.read_table("batch.parquet")["row"].to_pylist()) == list(range(1, N, 2))
+    one_line(run(*select("predictions.parquet", "--labeled", form, "--force", k=201)), 1, "201", "200", "unlabeled")
+    answer = run(*select("predictions.parquet", "--labeled", form, "--force", "--allow-short", "--json", k=201))
+    assert json.loads(answer.out)["selected"] == 200
+
+
+def write_bad_files() -> None:
+    chances = np.load("predictions.npy")
+    pq.write_table(pa.table({"id": IDS[::-1], "probabilities": list(chances)}), "turned.parquet")
+    pq.write_table(pa.table({"id": ["x", *IDS[1:]], "probabilities": list(chances)}), "other.parquet")
+    pq.write_table(pa.table({"id": IDS, "loss": np.ones(N), "note": IDS}), "loss.parquet")
+    pq.write_table(pa.table({"id": [IDS[0], "x", "y"]}), "strangers.parquet")
+    np.save("short.npy", chances[:-1])
+    chances[9, 0] = np.nan
+    np.save("nan.npy", chances)
+    np.save("unnormalized.npy", np.load("predictions.npy") * 2)
+    Path("words.txt").write_text("1\ntwo\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "parts"),
+    [
+        (["missing.parquet"], 1, ["missing.parquet does not exist"]),
+        (["predictions.parquet", "--column", "p"], 1, ["no column 'p': it has id, probabilities"]),
+        (["loss.parquet"], 1, ["margins or probabilities: name one of id, loss, note"]),
+        (["predictions.npy", "--strategy", "cluster-margins"], 1, ["did you mean 'cluster-margin'?"]),
+        (["predictions.npy", "--strategy", "coreset"], 1, ["'coreset' needs --embeddings"]),
+        (["predictions.npy", "--strategy", "margin", "--partitions", 2], 1, ["--partitions", "'margin'"]),
+        (["predictions.npy", "--margin-factor", 0.5], 1, ["margin_factor must be at least 1"]),
+        (["predictions.npy", "--strategy", "entropy", "--logits"], 1, ["--logits"]),
+        (["predictions.npy", "--seed", -1], 1, ["seed must be at least 0"]),
+        (["turned.parquet"], 1, ["in another order", "image-399 in row 0", "image-000"]),
+        (["other.parquet"], 1, ["ids do not match", "x in row 0"]),
+        (["short.npy"], 1, ["short.npy has 399", "clusters.parquet has 400"]),
+        (["nan.npy"], 1, ["row 9"]),
+        (["unnormalized.npy"], 1, ["row 0", "sums to 2"]),
+        (["predictions.npy", "--clusters", "predictions.npy"], 1, ["one dimension"]),
+        (["predictions.parquet", "--labeled", "strangers.parquet"], 1, ["2 of 3 ids are not in the pool", "is x"]),
+        (["predictions.npy", "--clusters", "labels.npy", "--labeled", "words.txt"], 1, ["line 2", "'two'"]),
+        (["predictions.npy", "-k", -3], 1, ["k must be at least 0"]),
+        (["predictions.npy", "-k", 401], 1, ["401", "400"]),
+        (["predictions.npy", "-k", "many"], 2, ["-k", "hedgerow select --help"]),
+        (["predictions.npy", "-o", "no/batch.parquet"], 1, ["does not exist"]),
+    ],
+)
+def test_select_refuses_in_one_line_and_writes_nothing(
+    files: Path, run: Run, arguments: list[Any], code: int, parts: list[str]
+) -> None:
+    write_bad_files()
+    before = sorted(files.iterdir())
+    one_line(run(*select(*arguments)), code, *parts)
+    assert sorted(files.iterdir()) == before
+
+
+def test_cluster_margin_needs_clusters(files: Path, run: Run) -> None:
+    one_line(run(*select("predictions.npy", clusters=None)), 1, "'cluster-margin' needs --clusters")
+
+
+@pytest.mark.parametrize("command", [["cluster", "pool.npy", "-o", "out.parquet"], select("predictions.npy")])
+def test_an_output_that_exists_needs_force(files: Path, run: Run, command: list[Any]) -> None:
+    out = files / command[command.index("-o") + 1]
+    out.write_text("precious")
+    one_line(run(*command), 1, f"{out.name} exists", "--force")
+    assert out.read_text() == "precious"
+    assert run(*command, "--force").code == 0
+    assert pq.read_table(out).num_rows > 0
+
+
+# The door itself
+
+
+def test_version_and_help(files: Path, run: Run) -> None:
+    assert run("--version").out == f"hedgerow {hr.__version__}\n"
+    assert run().out == run("--help").out == run("-h").out
+    one_line(run("clutser"), 2, "clutser", "cluster")
+    one_line(run("--nonsense"), 2, "--nonsense")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\nfrom hedgerow.cli import main\nsys.argv = ['hedgerow', 'select', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'numpy', 'numba', 'pyarrow', 'scipy', 'matplotlib', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_warning_is_one_line(files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = store.check_target
+
+    def warn(path: Path, *, force: bool) -> Path:
+        warnings.warn(hr.HedgerowWarning("slower, because\nof this"), stacklevel=1)
+        return check(path, force=force)
+
+    monkeypatch.setattr("hedgerow.store.check_target", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        answer = run("cluster", "pool.npy", "-o", "out.parquet")
+    assert answer.code == 0
+    assert answer.error.startswith("hedgerow: warning: slower, because of this\n")
+
+
+def test_demo(files: Path, run: Run) -> None:
+    answer = run("demo", "--quick", "--seeds", 1, "--out", "report.html", "--json")
+    assert answer.code == 0, answer.error
+    assert json.loads(answer.out)["report"].endswith("report.html")
+    assert Path("report.html").read_text().lstrip().lower().startswith("<!doctype html>")
+    answer = run("demo", "--quick", "--seeds", 1, "--out", "report.html")
+    assert "cluster-margin" in answer.out
+    assert "report.html" in answer.out
+    one_line(run("demo", "--seeds", 0), 1, "seeds must be at least 1")
+
+
+# Terminals, pipes, interrupts
+
+
+def start(arguments: list[Any], *, stall: bool = False, limit: int | None = None, **options: Any) -> Any:
+    """A real process. `stall`: it says "ready" and waits when the file is written but not yet in its place."""
+    lines = ["import sys, time, resource", "import hedgerow.store, hedgerow.cli"]
+    if stall:
+        lines.append("def stop(path): print('ready', flush=True); time.sleep(60)")
+        lines.append("hedgerow.store._sync = stop")
+    if limit is not None:
+        lines.append(f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))")
+    lines.append(f"sys.argv = {['hedgerow', *map(str, arguments)]!r}")
+    lines.append("hedgerow.cli.main()")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+    return subprocess.Popen([sys.executable, "-c", "\n".join(lines)], **pipes)
+
+
+COMMANDS = [["cluster", "pool.parquet", "-o", "batch.parquet"], select("predictions.parquet")]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=["cluster", "select"])
+@pytest.mark.parametrize("existing", [True, False])
+def test_kill_leaves_the_old_file_or_none(files: Path, run: Run, command: list[Any], existing: bool) -> None:
+    target = files / "batch.parquet"
+    if existing:
+        target.write_text("old")
+    before = set(files.iterdir())
+    with start([*command, "--force"], stall=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    assert target.exists() is existing
+    assert not existing or target.read_text() == "old"
+    left = set(files.iterdir()) - before
+    assert all(path.name.startswith(".") and ".tmp" in path.name for path in left)
+    assert run(*command, "--force").code == 0
+    assert pq.read_table(target).num_rows > 0
+
+
+def test_an_interrupt_is_one_line_and_leaves_nothing(files: Path) -> None:
+    before = sorted(files.iterdir())
+    with start(COMMANDS[1], stall=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate()
+    one_line(Answer(process.returncode, out, error), 130, "interrupted")
+    assert sorted(files.iterdir()) == before
+
+
+def test_a_disk_that_is_full_is_one_line_and_leaves_nothing(files: Path) -> None:
+    before = sorted(files.iterdir())
+    with start(COMMANDS[0], limit=1000, env={**os.environ, "NUMBA_CACHE_DIR": os.devnull}) as process:
+        out, error = process.communicate()
+    one_line(Answer(process.returncode, out, error), 1, "writing batch.parquet failed")
+    assert sorted(files.iterdir()) == before
+
+
+def test_a_pipe_sees_no_progress(files: Path) -> None:
+    with start(COMMANDS[1]) as process:
+        out, error = process.communicate()
+    assert process.returncode == 0
+    assert error == ""
+    assert out.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=["cluster", "select"])
+def test_a_terminal_sees_progress_and_the_output_stays_clean(files: Path, command: list[Any]) -> None:
+    ours, theirs = pty.openpty()
+    with start([*command, "--json"], stderr=theirs, env={**os.environ, "TERM": "xterm"}) as process:
+        os.close(theirs)
+        shown = b""
+        while part := read_terminal(ours):
+            shown += part
+        out, _ = process.communicate()
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"%" in shown
+    assert json.loads(out)["out"] == "batch.parquet"
+
+
+def read_terminal(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # how Linux says that the other side has closed
+        return b""
