@@ -13,7 +13,7 @@ import html
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,12 @@ class Point:
     trials: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f}" if self.error is None else f"{self.mean:.3f} ± {self.error:.3f}"
+        return format(self, "")
+
+    def __format__(self, sign: str) -> str:
+        """The mean to three places, ± its error; with "+" a positive mean has its sign, as a difference should."""
+        mean = f"{self.mean:{sign}.3f}"
+        return mean if self.error is None else f"{mean} ± {self.error:.3f}"
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,20 @@ def summarize(rounds: Iterable[Round], measure: str = "accuracy") -> tuple[Point
         values = [done.values[measure] for done in several]
         points.append(Point(strategy, number, labeled.pop(), *estimate(values), len(values)))
     return tuple(points)
+
+
+def compare(rounds: Iterable[Round], baseline: str, measure: str = "accuracy") -> tuple[Point, ...]:
+    """Mean and standard error of every other strategy's difference from the baseline in the same trial and round."""
+    rounds = tuple(rounds)
+    level = {(done.trial, done.round): done.values[measure] for done in rounds if done.strategy == baseline}
+    return summarize(
+        (
+            replace(done, values={measure: done.values[measure] - level[done.trial, done.round]})
+            for done in rounds
+            if done.strategy != baseline
+        ),
+        measure,
+    )
 
 
 def estimate(values: Sequence[float]) -> tuple[float, float | None]:
@@ -232,7 +251,7 @@ def _style() -> str:
 
 RULES = """
 body{margin:0;background:var(--page);color:var(--ink);font:16px/1.55 system-ui,sans-serif}
-main{max-width:56rem;margin:0 auto;padding:1.5rem 1rem 3rem}
+main{max-width:60rem;margin:0 auto;padding:1.5rem 1rem 3rem}
 h1{font-size:1.7rem;line-height:1.2;margin:0 0 .5rem}h2{font-size:1.2rem;margin:2.2rem 0 .6rem}
 p{max-width:46rem}.lead{font-size:1.08rem}
 .figure{display:block;width:100%;max-width:44rem;height:auto}

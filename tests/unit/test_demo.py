@@ -45,6 +45,17 @@ def test_the_table_says_what_the_rounds_say(result: DemoResult) -> None:
             assert row[f"{several[0].labeled:,} labels"] == f"{np.mean(values):.3f} ± {error:.3f}"
 
 
+def test_differences_are_from_the_same_trials_margin(result: DemoResult) -> None:
+    accuracy = {(done.strategy, done.trial, done.round): done.values["accuracy"] for done in result.rounds}
+    others = [name for name in STRATEGIES if name != "margin"]
+    assert [row["less margin"] for row in result.differences] == others
+    labels = f"{QUICK.plan.seed_rows + QUICK.plan.batch_rows:,} labels"
+    for name, row in zip(others, result.differences, strict=True):
+        gains = [accuracy[name, trial, 1] - accuracy["margin", trial, 1] for trial in range(SEEDS)]
+        error = np.std(gains, ddof=1) / np.sqrt(SEEDS)
+        assert row[labels] == f"{np.mean(gains):+.3f} ± {error:.3f}"
+
+
 def test_originals_are_those_of_the_first_batches(result: DemoResult) -> None:
     digits = load_redundant_digits(QUICK.originals)
     for name, counts in result.originals.items():
@@ -58,7 +69,7 @@ def test_the_report_is_one_self_contained_page_with_the_tables_numbers(result: D
     assert page.tags.count("svg") == 1
     assert page.tags.count("img") == len(STRATEGIES)
     assert page.tags.count("h2") == 5
-    for row in result.table:
+    for row in [*result.table, *result.differences]:
         for cell in row.values():
             assert cell in text
 

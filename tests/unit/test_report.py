@@ -13,6 +13,7 @@ from hedgerow.report import (
     SERIES,
     Point,
     Section,
+    compare,
     compose_page,
     draw_curves,
     estimate,
@@ -53,10 +54,18 @@ def test_means_and_standard_errors_by_hand() -> None:
     assert {point.trials for point in points} == {3}
 
 
+def test_differences_are_taken_within_a_trial() -> None:
+    rounds = make_rounds({"a": [[0.5, 0.7], [0.7, 0.8]], "b": [[0.5, 0.8], [0.7, 0.88]], "c": [[0.5, 0.6], [0.7, 0.9]]})
+    points = [point for point in compare(rounds, "a") if point.round == 1]
+    # b gains 0.1 and 0.08: an error of 0.01, although accuracies differ more between trials; c -0.1 and 0.1
+    assert [(point.strategy, f"{point:+}") for point in points] == [("b", "+0.090 ± 0.010"), ("c", "+0.000 ± 0.100")]
+
+
 def test_one_trial_has_no_error() -> None:
     assert estimate([0.25]) == (0.25, None)
     (point,) = summarize(make_rounds({"a": [[0.25]]}))
-    assert str(point) == "0.250"
+    assert str(point) == f"{point}" == "0.250"
+    assert f"{point:+}" == "+0.250"
     assert str(Point("a", 0, 1, 0.25, 0.0125, 2)) == "0.250 ± 0.013"
 
 

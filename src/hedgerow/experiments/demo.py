@@ -22,6 +22,7 @@ from hedgerow.models import SklearnMLP
 from hedgerow.report import (
     Point,
     Section,
+    compare,
     compose_page,
     draw_curves,
     estimate,
@@ -44,6 +45,7 @@ STRATEGIES: Mapping[str, Any] = {
     "cluster-margin, factor 10": ClusterMargin(margin_factor=10.0),
     "cluster-margin, factor 3": ClusterMargin(margin_factor=3.0),
 }
+BASELINE = "margin"  # the best of the strategies that know no clusters
 PARTS = ("predict", "select", "train")
 CLUSTER_SHARE = 8.0  # clustering the pool takes about as long as this many rounds do: for the progress bar only
 
@@ -94,14 +96,16 @@ class DemoResult:
     @property
     def table(self) -> tuple[dict[str, str], ...]:
         """A row a strategy, as text: accuracy (mean ± standard error) after each round, and what round one held."""
-        points = [point for point in self.points if point.round > 0]
-        rows = {name: {"strategy": name} for name in self.originals}
-        for point in points:
-            rows[point.strategy][f"{point.labeled:,} labels"] = str(point)
-        for name, counts in self.originals.items():
-            mean, error = estimate(counts)
-            rows[name]["originals in batch 1"] = f"{mean:.0f}" if error is None else f"{mean:.0f} ± {error:.0f}"
-        return tuple(rows.values())
+        rows = _tabulate(self.points, "strategy", "{}")
+        for row in rows:
+            mean, error = estimate(self.originals[row["strategy"]])
+            row["originals in batch 1"] = f"{mean:.0f}" if error is None else f"{mean:.0f} ± {error:.0f}"
+        return rows
+
+    @property
+    def differences(self) -> tuple[dict[str, str], ...]:
+        """The same rows less the baseline's accuracy, trial by trial: what the strategies' common start allows."""
+        return _tabulate(compare(self.rounds, BASELINE), f"less {BASELINE}", "{:+}")
 
     def to_json(self) -> dict[str, Any]:
         """Settings, means and every round of every trial, in plain types."""
@@ -110,6 +114,7 @@ class DemoResult:
             "pool_rows": self.pool_rows,
             "test_rows": self.test_rows,
             "points": [asdict(point) for point in self.points],
+            "differences_from_margin": [asdict(point) for point in compare(self.rounds, BASELINE)],
             "originals_in_batch_1": {name: list(counts) for name, counts in self.originals.items()},
             "rounds": [_flatten(done) for done in self.rounds],
             "average_sizes": [trial.average_size for trial in self.trials],
@@ -117,6 +122,16 @@ class DemoResult:
             "seconds": self.seconds,
             "report": str(self.report),
         }
+
+
+def _tabulate(points: Sequence[Point], corner: str, form: str) -> tuple[dict[str, str], ...]:
+    """A row a strategy, a column a round from the first on."""
+    rows: dict[str, dict[str, str]] = {}
+    for point in points:
+        row = rows.setdefault(point.strategy, {corner: point.strategy})
+        if point.round > 0:
+            row[f"{point.labeled:,} labels"] = form.format(point)
+    return tuple(rows.values())
 
 
 def run_demo(out: str | Path, *, seeds: int = 5, quick: bool = False, progress: Progress | None = None) -> DemoResult:
@@ -204,19 +219,18 @@ def _flatten(done: Round) -> dict[str, Any]:
 
 def _compose(result: DemoResult, digits: RedundantDigits) -> str:
     plan = result.settings.plan
-    trials = len(result.trials)
     lead = (
         f"Which {plan.batch_rows:,} images to label next, {plan.rounds} times over? A pool of {result.pool_rows:,} "
         f"digits, grown from {result.settings.originals:,} originals by small turns, shifts and noise, a few of them "
         f"copied hundreds of times. Every strategy starts from the same {plan.seed_rows:,} labels; "
-        f"{_count(trials, 'trial')}."
+        f"{_count(len(result.trials), 'trial')}."
     )
     return compose_page(
         "hedgerow demo: choosing from a redundant pool",
         lead,
         [
             Section("Accuracy by labels", _tell_curves(result)),
-            Section("The same in numbers", render_table(result.table) + _explain_table(trials)),
+            Section("The same in numbers", _tell_numbers(result)),
             Section("What each strategy picked in round one", _show_batches(result, digits)),
             Section("Time", render_table(_tell_times(result)) + _explain_times(result)),
             Section("Settings", render_facts(_tell_settings(result))),
@@ -230,17 +244,20 @@ def _tell_curves(result: DemoResult) -> str:
     last = [point for point in result.points if point.round == result.settings.plan.rounds]
     told = "; ".join(f"{point.strategy}: {point}" for point in sorted(last, key=lambda point: -point.mean))
     band = " Bands are one standard error on either side." if len(result.trials) > 1 else ""
-    return (
-        f"<p>The first model, from {seed_set.labeled:,} labels, has {seed_set}. After {last[0].labeled:,} labels, "
-        f"{told}.{band}</p>" + draw_curves([point for point in result.points if point.round > 0])
-    )
+    sentence = (
+        f"The first model, from {seed_set.labeled:,} labels, has {seed_set}. After {last[0].labeled:,} labels, {told}."
+    ).replace(" ± ", "&nbsp;±&nbsp;")  # a mean and its error stay on one line
+    return f"<p>{sentence}{band}</p>" + draw_curves([point for point in result.points if point.round > 0])
 
 
-def _explain_table(trials: int) -> str:
+def _tell_numbers(result: DemoResult) -> str:
+    trials = len(result.trials)
     errors = f"Mean ± standard error over {trials} trials" if trials > 1 else "One trial, so no standard errors"
     return (
-        f"<p>{errors}; a difference as small as an error may be chance. Originals in batch 1: how many really "
-        "different images the first batch bought; the rest are copies of one another.</p>"
+        f"{render_table(result.table)}<p>{errors}. Originals in batch 1: how many really different images the first "
+        "batch bought; the rest are copies of one another.</p>"
+        f"{render_table(result.differences)}<p>The same less {BASELINE}'s accuracy in the same trial, which shared "
+        "its seed set, first model and clusters. A difference of one or two standard errors may be chance.</p>"
     )
 
 
