@@ -25,3 +25,69 @@ def average_linkage(points, metric, threshold=np.inf):
         heights.append(closest[0])
         clusters[closest[1]] |= clusters.pop(closest[2])
     return clusters, np.array(heights)
+
+
+def margins(probabilities):
+    """Largest minus second largest entry of every row, by sorting."""
+    ordered = np.sort(probabilities, axis=1)
+    return ordered[:, -1] - ordered[:, -2]
+
+
+def softmax(logits):
+    wide = np.asarray(logits, np.float64)
+    powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def candidates(margins, labeled, count):
+    """The unlabeled rows with the `count` lowest margins; ties by lowest row."""
+    rows = np.flatnonzero(~labeled)
+    return rows[np.argsort(margins[rows], kind="stable")[:count]]
+
+
+def round_robin(clusters, k, rng):
+    """Algorithm 2 of the paper, lines 10 to 19, literally. `clusters`: lists of rows, sorted ascending by size."""
+    remaining = [list(rows) for rows in clusters]
+    picked, j = [], 0
+    while len(picked) < k and any(remaining):
+        picked.append(remaining[j].pop(rng.integers(len(remaining[j]))))
+        if j < len(remaining) - 1:
+            j += 1
+            assert remaining[j], "a larger cluster is never saturated before a smaller one"
+        elif any(remaining):
+            j = min((len(rows), position) for position, rows in enumerate(remaining) if rows)[1]
+    return picked
+
+
+def gradients(probabilities, embeddings):
+    """BADGE's gradient embeddings (n, C d), as they are defined."""
+    residuals = probabilities.copy()
+    residuals[np.arange(len(residuals)), residuals.argmax(axis=1)] -= 1
+    return (residuals[:, :, None] * embeddings[:, None, :]).reshape(len(residuals), -1)
+
+
+def plusplus_law(points, first, k, power=2):
+    """{sequence of k centers: its probability} under k-means++ from `first`. O(n^k): for a handful of points."""
+    distance = np.sqrt(((points[:, None] - points[None]) ** 2).sum(axis=2))
+    law = {(first,): 1.0}
+    for _ in range(k - 1):
+        longer = {}
+        for sequence, probability in law.items():
+            weights = distance[:, sequence].min(axis=1) ** power
+            for row in np.flatnonzero(weights):
+                longer[(*sequence, int(row))] = probability * weights[row] / weights.sum()
+        law = longer
+    return law
+
+
+def farthest_first(points, centers, k, first=None):
+    """Greedy k-center: k times the point farthest from its nearest center, ties by lowest row."""
+    nearest = np.full(len(points), np.inf)
+    for center in centers:
+        nearest = np.minimum(nearest, ((points - center) ** 2).sum(axis=1))
+    chosen = []
+    for _ in range(k):
+        row = first if first is not None and not chosen else int(nearest.argmax())
+        chosen.append(row)
+        nearest = np.minimum(nearest, ((points - points[row]) ** 2).sum(axis=1))
+    return chosen

@@ -1,0 +1,207 @@
+"""How unsure the model is of every row: margins, entropies, least confidences.
+
+The margin is the largest minus the second largest class probability (paper, section 2): the lower, the less sure. One
+pass over the (n, C) matrix, whatever holds it: an array, a memmap, a file, a table, or an iterable of chunks; nothing
+of the size of the matrix is allocated. Float64 is scored in float64, float16 and float32 in float32; sums are float64.
+
+Probabilities are finite, not negative and sum to 1 within `TOLERANCE`; anything else is refused with the row's number.
+Multi-label scores (independent sigmoids) are not distributions over the classes and are refused as such.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import checks, pool
+from hedgerow.errors import InputError
+from hedgerow.kernels.top2 import find_unfit, top2_and_sum, top2_and_sum_narrow, widen_halves
+from hedgerow.threads import Team, available
+
+Floats = npt.NDArray[Any]
+Scores = npt.NDArray[np.float32]
+Scorer = Callable[[Floats, int], Scores]  # (contiguous rows, the first one's place in the pool) -> a score each
+
+# How far a row's sum may be from 1. Float16 rounds each entry by up to 5e-4 of itself, entries below 6e-5 by more.
+TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-3}
+BITS: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.float32): np.dtype(np.uint32),
+    np.dtype(np.float64): np.dtype(np.uint64),
+}
+BLOCK = 1 << 16  # entries worked at a time where a step needs a buffer: a few of them fit in a second-level cache
+NARROW = 32  # columns up to which a row is worked entry by entry; measured
+HALF_SCALE = np.float32(2.0**112)  # the exponent biases of float32 and float16 are 127 and 15
+LEAST_ENTRIES = 1 << 16  # a thread is not worth waking for less
+
+
+def margins(probabilities: Any = None, *, logits: Any = None, threads: int | None = None) -> Scores:
+    """Largest minus second largest probability of every row, float32 (n,).
+
+    Give `probabilities` or `logits` (n, C), C >= 2: an array by protocol, a memmap, a path to `.npy` or Parquet, an
+    Arrow table, or an iterable of 2-D chunks. Of logits the margin of their softmax is taken, without overflow.
+    `threads`: all cores if None; the result does not depend on it. O(n C) time, 8 bytes a row of memory.
+    """
+    name = checks.exactly_one({"probabilities": probabilities, "logits": logits})
+    if name == "logits":
+        return _score(logits, "logits", _logit_margins, threads)
+    return _score(probabilities, "probabilities", _probability_margins, threads)
+
+
+def entropies(probabilities: Any, *, threads: int | None = None) -> Scores:
+    """Entropy -sum p log p of every row in nats, float32 (n,); sources, checks and cost as in `margins`."""
+    return _score(probabilities, "probabilities", _entropies, threads)
+
+
+def least_confidences(probabilities: Any, *, threads: int | None = None) -> Scores:
+    """1 minus the largest probability of every row, float32 (n,); sources, checks and cost as in `margins`."""
+    return _score(probabilities, "probabilities", _least_confidences, threads)
+
+
+# Walking the source.
+
+
+def _score(source: Any, name: str, scorer: Scorer, threads: int | None) -> Scores:
+    size = available() if threads is None else checks.integer(threads, "threads", least=1)
+    pieces = [np.zeros(0, np.float32)]
+    # No BLAS is called here, so it need not be held to one thread as `team` does: that takes milliseconds.
+    with ThreadPoolExecutor(size) as executor:
+        crew = Team(size, executor)
+        for start, chunk in _chunks(source, name):
+            # Early binding: the ranges of one chunk are all worked before the next is read.
+            task = _ranged(scorer, chunk, start)
+            pieces += crew.ranges(task, len(chunk), least=max(1, LEAST_ENTRIES // chunk.shape[1]))
+    return np.concatenate(pieces)
+
+
+def _ranged(scorer: Scorer, chunk: Floats, first_row: int) -> Callable[[int, int], Scores]:
+    return lambda start, stop: scorer(chunk[start:stop], first_row + start)
+
+
+def _chunks(source: Any, name: str) -> Iterator[tuple[int, Floats]]:
+    """(first row in the pool, contiguous rows) of a matrix, or of an iterable of matrices one below the other."""
+    if not _is_iterable_of_chunks(source):
+        yield from pool.open_matrix(source, name, least_columns=2).chunks()
+        return
+    first_row, width = 0, None
+    for piece in source:
+        matrix = pool.open_matrix(piece, name, least_columns=2)
+        if width is not None and matrix.width != width:
+            raise InputError(
+                f"{name} has {matrix.width} columns in the chunk at row {first_row}, but {width} before: "
+                "chunks must be equally wide"
+            )
+        width = matrix.width
+        for start, chunk in matrix.chunks():
+            yield first_row + start, chunk
+        first_row += matrix.n
+
+
+def _is_iterable_of_chunks(source: Any) -> bool:
+    """An iterator, or a list of matrices; a list of lists of numbers is one matrix."""
+    if isinstance(source, (list, tuple)):
+        return len(source) > 0 and getattr(source[0], "ndim", 0) == 2
+    return hasattr(source, "__next__")
+
+
+def _blocks(rows: Floats) -> Iterator[tuple[int, Floats]]:
+    """(start, rows) a cache-sized block at a time; float16 comes out as float32."""
+    step = max(1, BLOCK // rows.shape[1])
+    for start in range(0, len(rows), step):
+        block = rows[start : start + step]
+        yield start, block.astype(np.float32) if block.dtype == np.float16 else block
+
+
+# Scoring.
+
+
+def _probability_margins(rows: Floats, first_row: int) -> Scores:
+    first, second = _top2(rows, first_row)
+    return np.asarray(first - second, np.float32)
+
+
+def _least_confidences(rows: Floats, first_row: int) -> Scores:
+    first, _ = _top2(rows, first_row)
+    return np.asarray(np.maximum(1 - first, 0), np.float32)
+
+
+def _entropies(rows: Floats, first_row: int) -> Scores:
+    _top2(rows, first_row)
+    scores = np.empty(len(rows), np.float32)
+    for start, block in _blocks(rows):
+        logs = np.maximum(block, np.finfo(block.dtype).tiny)  # 0 log 0 = 0
+        np.log(logs, out=logs)
+        logs *= block
+        scores[start : start + len(block)] = np.maximum(-logs.sum(axis=1, dtype=np.float64), 0)
+    return scores
+
+
+def _logit_margins(rows: Floats, first_row: int) -> Scores:
+    """(1 - exp(l2 - l1)) / sum_c exp(l_c - l1), with l1 >= l2 the two largest logits of a row."""
+    scores = np.empty(len(rows), np.float32)
+    for start, block in _blocks(rows):
+        checks.finite(block, "logits", first_row=first_row + start)
+        with np.errstate(over="ignore"):  # a gap beyond float32 is as good as infinite: exp(-inf) = 0
+            gaps = np.subtract(block.max(axis=1, keepdims=True), block).astype(np.float32, copy=False)
+        np.abs(gaps, out=gaps)  # -0 - 0 is -0
+        # The smallest gap has the largest complement of its bits, so the second largest key is the gap of l2.
+        _, second, total = _run(np.invert(gaps.view(np.uint32)), np.exp(-gaps))
+        scores[start : start + len(block)] = -np.expm1(-np.invert(second).view(np.float32)) / total
+    return scores
+
+
+def _top2(rows: Floats, first_row: int) -> tuple[Floats, Floats]:
+    """The two largest probabilities of every row, each (n,) in float32 or float64; unfit rows are refused."""
+    if rows.dtype == np.float16:
+        return _top2_of_halves(rows, first_row)
+    return _checked_top2(rows, first_row, rows)
+
+
+def _top2_of_halves(rows: Floats, first_row: int) -> tuple[Floats, Floats]:
+    both = np.empty((2, len(rows)), np.float32)
+    step = max(1, BLOCK // rows.shape[1])
+    for start in range(0, len(rows), step):
+        block = rows[start : start + step]
+        wide = np.empty(block.shape, np.float32)
+        widen_halves(block.view(np.uint16).ravel(), wide.view(np.uint32).ravel())
+        wide *= HALF_SCALE
+        both[:, start : start + len(block)] = _checked_top2(wide, first_row + start, block)
+    return both[0], both[1]
+
+
+def _checked_top2(rows: Floats, first_row: int, given: Floats) -> tuple[Floats, Floats]:
+    """`given`: the rows as the caller has them, to judge by where `rows` is a wider copy."""
+    bits, tolerance = BITS[rows.dtype], TOLERANCE[given.dtype]
+    first, second, total = _run(rows.view(bits), rows)
+    # Above the bits of 2: larger numbers, infinity, NaN, and everything with a sign.
+    most = np.array(2, rows.dtype).view(bits)[()]
+    unfit = find_unfit(first, total, most, tolerance)
+    if unfit < 0:
+        return first.view(rows.dtype), second.view(rows.dtype)
+    _refuse_unfit(given[unfit], first_row + unfit, tolerance)
+    # Nothing wrong with it but a zero that carries a sign: drop the signs of the zeros.
+    return _checked_top2(rows + rows.dtype.type(0), first_row, given)
+
+
+def _run(keys: npt.NDArray[Any], values: Floats) -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]:
+    n = len(keys)
+    first, second, total = np.empty(n, keys.dtype), np.empty(n, keys.dtype), np.empty(n, np.float64)
+    run = top2_and_sum_narrow if keys.shape[1] <= NARROW else top2_and_sum
+    run(keys, values, first, second, total)
+    return first, second, total
+
+
+def _refuse_unfit(row: Floats, number: int, tolerance: float) -> None:
+    """Raises `InputError` for what is wrong with the row, if anything is."""
+    wide = row.astype(np.float64)
+    checks.finite(wide[None, :], "probabilities", first_row=number)
+    if wide.min() < 0:
+        raise InputError(
+            f"probabilities has the negative entry {wide.min():g} in row {number}: pass logits=... if these are logits"
+        )
+    if abs(wide.sum() - 1) > tolerance:
+        raise InputError(
+            f"row {number} of probabilities sums to {wide.sum():g}, not to 1 (within {tolerance:g}): "
+            "normalize the rows, or pass logits=... if these are logits"
+        )

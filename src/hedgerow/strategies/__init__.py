@@ -1,0 +1,212 @@
+"""A view of the pool in, the rows to label next out: `select`, and one module a strategy.
+
+A strategy is anything callable as strategy(view, k, rng) -> k distinct unlabeled rows. It may declare what it needs of
+the view in an attribute `needs`, a set of "margins", "probabilities", "embeddings", "clusters"; one that declares
+nothing sees whatever is given. `select` checks what goes in and what comes out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import checks, pool, scores
+from hedgerow.errors import InputError, PoolExhaustedError
+from hedgerow.strategies.badge import Badge
+from hedgerow.strategies.cluster_margin import ClusterMargin
+from hedgerow.strategies.coreset import CoreSet
+from hedgerow.strategies.margin import Margin
+from hedgerow.strategies.random import Random
+from hedgerow.strategies.uncertainty import Entropy, LeastConfidence
+from hedgerow.strategies.view import View
+
+__all__ = [
+    "STRATEGIES",
+    "Badge",
+    "Batch",
+    "ClusterMargin",
+    "CoreSet",
+    "Entropy",
+    "LeastConfidence",
+    "Margin",
+    "Random",
+    "View",
+    "select",
+]
+
+STRATEGIES: dict[str, type[Any]] = {
+    "cluster-margin": ClusterMargin,
+    "margin": Margin,
+    "badge": Badge,
+    "coreset": CoreSet,
+    "random": Random,
+    "entropy": Entropy,
+    "least-confidence": LeastConfidence,
+}
+GIVEN_AS = {
+    "margins": "pass probabilities=... or margins=...",
+    "probabilities": "pass probabilities=...",
+    "embeddings": "pass embeddings=...",
+    "clusters": "pass clusters=..., as hedgerow.cluster makes them",
+}
+EVERYTHING = frozenset(GIVEN_AS)
+STREAM = 0x5E1EC7  # sets select's random numbers apart from what others draw from the same seed
+INFINITY_BITS = np.float32(np.inf).view(np.uint32)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What to label next: `rows`, distinct int64 positions in the pool in pick order (read-only)."""
+
+    rows: npt.NDArray[np.int64]
+    strategy: str
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def select(
+    strategy: Any,
+    k: int,
+    *,
+    probabilities: Any = None,
+    margins: Any = None,
+    embeddings: Any = None,
+    clusters: Any = None,
+    labeled: Any = None,
+    seed: int = 0,
+    allow_short: bool = False,
+) -> Batch:
+    """The k unlabeled rows that `strategy` would have labeled next.
+
+    strategy: a name out of `STRATEGIES`, an instance such as `ClusterMargin(margin_factor=5)`, or a callable of your
+    own. probabilities (n, C) and embeddings (n, d): arrays, tables or paths; only what the strategy needs is read.
+    margins (n,): if absent and needed, computed from the probabilities. clusters: what `cluster` returned, an integer
+    array (n,), or the path of a clusters file. labeled: a bool mask (n,) or rows. allow_short: take what is there when
+    fewer than k rows are unlabeled, instead of `PoolExhaustedError`. Time and memory: see the strategy.
+    """
+    name, chosen = _resolve(strategy)
+    k = checks.integer(k, "k")
+    seed = checks.seed(seed)
+    given = {"probabilities": probabilities, "margins": margins, "embeddings": embeddings, "clusters": clusters}
+    view = _look(name, chosen, given, labeled)
+    if k > view.unlabeled_count:
+        if not allow_short:
+            raise PoolExhaustedError(k, view.unlabeled_count)
+        k = view.unlabeled_count
+    rows = chosen(view, k, np.random.default_rng([STREAM, seed])) if k else np.zeros(0, np.int64)
+    return Batch(_check_picked(rows, view, k, name), name, seed)
+
+
+def _resolve(strategy: Any) -> tuple[str, Callable[..., Any]]:
+    """(name, callable): a name or an instance of ours by its name here, anything else by its own."""
+    if isinstance(strategy, str):
+        name = checks.option(strategy, "strategy", STRATEGIES)
+        return name, STRATEGIES[name]()
+    if isinstance(strategy, type) or not callable(strategy):
+        raise InputError(
+            f"strategy must be a name ({', '.join(STRATEGIES)}), an instance such as ClusterMargin(), or a callable "
+            f"strategy(view, k, rng), got {strategy!r}"
+        )
+    for name, kind in STRATEGIES.items():
+        if type(strategy) is kind:
+            return name, strategy
+    return getattr(strategy, "__name__", type(strategy).__name__), strategy
+
+
+# What goes in.
+
+
+def _look(name: str, strategy: Callable[..., Any], given: dict[str, Any], labeled: Any) -> View:
+    """The view of what is given, checked: what is needed is there and everything speaks of the same rows."""
+    declared = getattr(strategy, "needs", None)
+    needs = frozenset() if declared is None else frozenset(declared)
+    if needs - EVERYTHING:
+        raise InputError(f"strategy {name!r} needs {sorted(needs - EVERYTHING)[0]!r}: known: {', '.join(GIVEN_AS)}")
+    wanted = EVERYTHING if declared is None else needs
+    matrices = {
+        key: pool.open_matrix(given[key], key, least_columns=least)
+        for key, least in (("probabilities", 2), ("embeddings", 1))
+        if given[key] is not None
+    }
+    vectors = {
+        key: pool.as_vector(getattr(given[key], "labels", given[key]), key)
+        for key in ("margins", "clusters")
+        if given[key] is not None
+    }
+    lengths = {key: matrix.n for key, matrix in matrices.items()} | {key: len(v) for key, v in vectors.items()}
+    n = _count_rows(lengths, labeled)
+    for need in sorted(needs - lengths.keys()):
+        if need != "margins" or "probabilities" not in matrices:
+            raise InputError(f"strategy {name!r} needs {need}: {GIVEN_AS[need]}")
+    return View(
+        n,
+        checks.labeled_mask(labeled, n),
+        _resolve_margins(vectors.get("margins"), matrices.get("probabilities"), wanted),
+        matrices["probabilities"].array() if "probabilities" in wanted & matrices.keys() else None,
+        _read_embeddings(matrices["embeddings"]) if "embeddings" in wanted & matrices.keys() else None,
+        checks.cluster_labels(vectors["clusters"], n) if "clusters" in vectors else None,
+    )
+
+
+def _count_rows(lengths: dict[str, int], labeled: Any) -> int:
+    """The pool's size: that of the inputs, or of the mask where there is nothing else."""
+    if lengths:
+        return checks.same_length(lengths)
+    if labeled is not None and (mask := np.asarray(labeled)).dtype == np.bool_ and mask.ndim == 1:
+        return len(mask)
+    raise InputError(
+        "the size of the pool is unknown: pass probabilities, margins, embeddings, clusters, or labeled as a bool mask"
+    )
+
+
+def _resolve_margins(
+    given: npt.NDArray[Any] | None, probabilities: pool.Matrix | None, wanted: frozenset[str]
+) -> npt.NDArray[np.float32] | None:
+    """The margins given, or those of the probabilities. Computing them is also the check of the probabilities."""
+    computed = None
+    if probabilities is not None and ("probabilities" in wanted or (given is None and "margins" in wanted)):
+        computed = scores.margins(probabilities)
+    return computed if given is None else _check_margins(given)
+
+
+def _check_margins(given: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Float32, contiguous, finite, >= 0, no negative zero (whose bits would rank last); a copy only where needed."""
+    with np.errstate(over="ignore"):
+        margins = np.ascontiguousarray(checks.vector(given, "margins"), np.float32)
+    if margins.size == 0 or margins.view(np.uint32).max() < INFINITY_BITS:
+        return margins
+    checks.finite(margins, "margins")
+    if margins.min() < 0:
+        row = int(margins.argmin())
+        raise InputError(f"margins holds {margins[row]:g} in row {row}: a margin is the top-1 minus the top-2, >= 0")
+    return margins + np.float32(0)
+
+
+def _read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
+    """The embeddings, found to be finite, also in the float32 that strategies work in."""
+    array = matrix.array()
+    step = max(1, checks.CHECK_BYTES // max(1, matrix.width * matrix.dtype.itemsize))
+    for start in range(0, matrix.n, step):
+        with np.errstate(over="ignore"):
+            checks.finite(array[start : start + step].astype(np.float32, copy=False), "embeddings", first_row=start)
+    return array
+
+
+# What comes out.
+
+
+def _check_picked(rows: Any, view: View, k: int, name: str) -> npt.NDArray[np.int64]:
+    """k distinct unlabeled rows, as a strategy of anybody's must give them."""
+    title = f"what strategy {name!r} returned"
+    picked = checks.rows(rows, view.n, title)
+    if len(picked) != k:
+        raise InputError(f"{title} has {len(picked):,} rows, but {k:,} were asked for")
+    if view.labeled is not None and view.labeled[picked].any():
+        row = picked[view.labeled[picked].argmax()]
+        raise InputError(f"{title} holds row {row}, which is labeled: choose from view.unlabeled_rows()")
+    picked.flags.writeable = False
+    return picked

@@ -1,0 +1,49 @@
+"""What a strategy sees of the pool in one round.
+
+Built by `select`, which checks everything; a strategy trusts it. Holds references, copies nothing.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+NO_MASK = np.zeros(0, np.bool_)  # how kernels are told that nothing is labeled
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A pool of n rows; what was not given, or not needed, is None.
+
+    labeled: bool (n,); margins: float32 (n,), finite, >= 0 and without negative zeros; probabilities (n, C) and
+    embeddings (n, d): float16, float32 or float64, perhaps a memmap; clusters: int32 (n,), 0 or more.
+    """
+
+    n: int
+    labeled: npt.NDArray[np.bool_] | None = None
+    margins: npt.NDArray[np.float32] | None = None
+    probabilities: npt.NDArray[Any] | None = None
+    embeddings: npt.NDArray[Any] | None = None
+    clusters: npt.NDArray[np.int32] | None = None
+
+    @cached_property
+    def unlabeled_count(self) -> int:
+        """How many rows are unlabeled."""
+        return self.n if self.labeled is None else self.n - int(np.count_nonzero(self.labeled))
+
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """`labeled` as kernels take it: of length 0 if nothing is labeled."""
+        return NO_MASK if self.labeled is None else self.labeled
+
+    def unlabeled_rows(self) -> npt.NDArray[np.int64]:
+        """The unlabeled rows, ascending: 8 bytes each, made anew at every call."""
+        if self.labeled is None:
+            return np.arange(self.n, dtype=np.int64)
+        return np.flatnonzero(~self.labeled).astype(np.int64, copy=False)
+
+    def labeled_rows(self) -> npt.NDArray[np.int64]:
+        """The labeled rows, ascending."""
+        return np.flatnonzero(self.mask).astype(np.int64, copy=False)
