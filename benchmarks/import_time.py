@@ -74,22 +74,27 @@ def time_calls(name: str, repeats: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             os.environ["NUMBA_CACHE_DIR"] = folder  # the new process reads it when it imports numba
             pairs.append([in_fresh_process(call_twice, name)["result"] for _ in ("empty", "filled")])
+    moments = {
+        "compiling": [empty[0] for empty, _ in pairs],
+        "cached": [filled[0] for _, filled in pairs],
+        "second": [filled[1] for _, filled in pairs],
+    }
     return {
-        "compiling_wall_seconds": statistics.median(empty[0] for empty, _ in pairs),
-        "cached_wall_seconds": statistics.median(filled[0] for _, filled in pairs),
-        "second_wall_seconds": statistics.median(filled[1] for _, filled in pairs),
+        f"{moment}_{clock}_seconds": statistics.median(times[clock] for times in found)
+        for moment, found in moments.items()
+        for clock in ("wall", "cpu")
     }
 
 
-def call_twice(name: str) -> tuple[float, float]:
-    """Wall seconds of the first and the second call of a public function, on a small pool."""
+def call_twice(name: str) -> list[dict[str, float]]:
+    """Wall and CPU seconds of the first and the second call of a public function, on a small pool."""
     call = prepare(name)
     times = []
     for _ in range(2):
-        start = time.perf_counter()
+        wall, cpu = time.perf_counter(), time.process_time()
         call()
-        times.append(time.perf_counter() - start)
-    return times[0], times[1]
+        times.append({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu})
+    return times
 
 
 def prepare(name: str) -> Callable[[], Any]:

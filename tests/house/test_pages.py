@@ -5,13 +5,16 @@ import re
 import subprocess
 import sys
 import sysconfig
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import tree
 
+import make_benchmarks
+
 ROOT = tree.ROOT
-GENERATED = {"api.md": "make_api.py", "cli.md": "make_cli.py", "benchmarks.md": "make_benchmarks.py"}
+GENERATED = {"api.md": "make_api", "cli.md": "make_cli", "benchmarks.md": "make_benchmarks"}
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # A quantity that somebody measured: it needs a result file behind it, named in a comment (CONTRIBUTING.md says how).
 MEASURED = re.compile(r"(?<![\w.])\d[\d.,]* ?(?:ms|s|seconds?|minutes?|hours?|[KMG]i?B|[KMG]B/s|times faster)\b")
@@ -104,20 +107,19 @@ def test_the_readme_opens_with_all_it_takes():
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_generated_pages_are_fresh(name):
-    script = tree.load(ROOT / "docs" / GENERATED[name])
+    script = import_module(GENERATED[name])
     assert (ROOT / "docs" / name).read_text() == script.text(), "run `make docs` and commit what it writes"
 
 
 def test_every_generator_has_its_page():
-    assert {path.name for path in (ROOT / "docs").glob("make_*.py")} == set(GENERATED.values())
+    assert {path.stem for path in (ROOT / "docs").glob("make_*.py")} == set(GENERATED.values())
 
 
 @pytest.mark.parametrize("page", [page for page in tree.pages() if page.name not in GENERATED], ids=page_name)
 def test_measured_numbers_have_a_result_behind_them(page):
-    script = tree.load(ROOT / "docs" / "make_benchmarks.py")
     text = tree.prose(page)
-    assert script.fill(text) == text, "run `make docs`: a number is not the one in benchmarks/results"
-    bare = MEASURED.findall(script.MARKED.sub("", text))
+    assert make_benchmarks.fill(text) == text, "run `make docs`: a number is not the one in benchmarks/results"
+    bare = MEASURED.findall(make_benchmarks.MARKED.sub("", text))
     assert not bare, f"{page.name} tells {bare} without naming the result (CONTRIBUTING.md says how)"
 
 
@@ -133,7 +135,7 @@ def test_every_benchmark_takes_quick_and_out(script):
 
 def test_results_tell_where_they_come_from():
     for path in (ROOT / "benchmarks" / "results").glob("*.json"):
-        result = tree.load(ROOT / "docs" / "make_benchmarks.py").read(path.stem)
+        result = make_benchmarks.read(path.stem)
         assert result["name"] == path.stem
         assert {"commit", "cores", "memory_gib"} <= set(result["machine"])
         assert {"seed", "settings", "results"} <= set(result)

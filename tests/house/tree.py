@@ -1,11 +1,9 @@
 """The repository as the house tests read it: modules, imports, pages, code blocks. Imports nothing of ours."""
 
 import ast
-import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,13 +65,3 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def prose(page: Path) -> str:
     """A page without its fenced blocks."""
     return FENCE.sub("", page.read_text())
-
-
-def load(path: Path) -> ModuleType:
-    """A script as a module, without running its main part."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
