@@ -1,6 +1,6 @@
 """The trainer protocol's first adapter: shapes, sums, seeds, and what it refuses."""
 
-import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -108,14 +108,7 @@ def test_refuses(trainer: SklearnMLP, features: np.ndarray, labels: np.ndarray, 
 
 
 def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real_import = builtins.__import__
-
-    def refuse(name: str, *args: object, **kwargs: object) -> object:
-        if name.startswith("sklearn"):
-            raise ImportError(name)
-        return real_import(name, *args, **kwargs)
-
     features, labels = make_blobs()
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "sklearn.neural_network", None)  # how Python is told that it is not there
     with pytest.raises(MissingExtraError, match=r"hedgerow\[sklearn\]"):
         SklearnMLP(3).fit(features, labels, seed=0)
