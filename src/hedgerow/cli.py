@@ -311,9 +311,7 @@ def _open_ids(inputs: _Inputs) -> "Ids | None":
 
     ids = pool.open_ids(inputs.predictions, inputs.id_column)
     for path in (inputs.clusters, inputs.embeddings):
-        others = pool.open_ids(path) if path is not None else None
-        if ids is not None and others is not None:
-            pool.check_same_ids(ids, others)
+        others = pool.open_ids(path, like=ids) if path is not None else None
         ids = ids or others
     return ids
 

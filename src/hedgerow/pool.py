@@ -184,8 +184,11 @@ def holds_margins(source: Any, *, column: str | None = None) -> bool:
     raise _no_column(opened, "margins or probabilities")
 
 
-def open_ids(source: Any, column: str | None = None) -> Ids | None:
-    """A table's ids, found to be distinct whole numbers or strings; None if there is no id column."""
+def open_ids(source: Any, column: str | None = None, *, like: Ids | None = None) -> Ids | None:
+    """A table's ids, found to be distinct whole numbers or strings; None if there is no id column.
+
+    `like`: the ids of another file about the same pool, which must be the same in the same order.
+    """
     opened = _open(source, "ids")
     if not isinstance(opened, Table):
         _refuse_column(column, "ids", source)
@@ -196,7 +199,10 @@ def open_ids(source: Any, column: str | None = None) -> Ids | None:
         return None
     title = f"column {_present(opened, column)!r} of {opened.title}"
     ids = Ids(opened.n, _id_dtype(_vector_dtype(opened.types[column], title), title), title, opened, column)
-    _refuse_twins(ids)
+    if like is None:
+        _refuse_twins(ids)
+    else:
+        _refuse_others(ids, like)
     return ids
 
 
@@ -206,36 +212,18 @@ def read_ids(source: Any, column: str | None = None) -> npt.NDArray[Any] | None:
     return None if ids is None else ids.array()
 
 
-def check_same_ids(first: Ids, second: Ids) -> None:
-    """Two files that speak of the same pool name the same ids in the same order."""
-    checks.same_length({first.title: first.n, second.title: second.n})
-    if _id_dtype(first.dtype, first.title) != _id_dtype(second.dtype, second.title):
-        raise InputError(f"{first.title} holds {_tell_kind(first)}, {second.title} holds {_tell_kind(second)}")
-    for start, one, other in _walk_together(first, second):
-        unlike = one != other
-        if unlike.any():
-            place = int(np.argmax(unlike))
-            told = f"{first.title} has {one[place]} in row {start + place}, where {second.title} has {other[place]}"
-            if np.array_equal(_digest(first), _digest(second)):
-                told += ": the ids are the same in another order, so sort both files by id"
-            raise InputError(f"the ids do not match: {told}")
-
-
 def match_ids(wanted: npt.NDArray[Any], ids: Ids | npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
     """The row of each wanted id among the pool's `ids`, in the order wanted; an id may be wanted twice."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     held = _id_dtype(ids.dtype, "ids")
     if len(wanted) and _id_dtype(wanted.dtype, name) != held:
         raise InputError(f"{name} holds {_tell_kind(wanted)}, but the pool's ids are {_tell_kind(ids)}")
-    distinct, inverse = np.unique(wanted.astype(held), return_inverse=True)
-    found = np.full(len(distinct), -1, np.int64)
-    sought = pa.array(distinct, pa.string() if held == np.object_ else pa.int64())
+    find, count = _index_ids(wanted.astype(held, copy=False))
+    found = np.full(count, -1, np.int64)
     for start, chunk in _id_chunks(ids):
-        place = pc.index_in(pa.array(chunk, sought.type), value_set=sought).fill_null(-1).to_numpy()
-        hits = np.flatnonzero(place >= 0)
-        found[place[hits]] = start + hits
+        places = find(chunk)
+        hits = np.flatnonzero(places >= 0)
+        found[places[hits]] = start + hits
+    inverse = find(wanted)
     rows = found[inverse]
     if (rows < 0).any():
         first = wanted[int(np.argmax(rows < 0))]
@@ -676,9 +664,8 @@ def _digest(ids: Ids) -> npt.NDArray[np.int64]:
     numbers = np.empty(ids.n, np.int64)
     for start, values in ids.chunks():
         if ids.dtype == np.object_:
-            numbers[start : start + len(values)] = [hash(value) for value in values]
-        else:
-            numbers[start : start + len(values)] = values
+            values = np.fromiter(map(hash, values), np.int64, len(values))
+        numbers[start : start + len(values)] = values
     numbers.sort()
     return numbers
 
@@ -726,6 +713,36 @@ def _read_lines(path: Path, name: str, numbers: bool, id_column: str | None) -> 
         raise InputError(
             f"{name}: line {place} of {path} is {lines[place - 1]!r}: one whole number a line is needed"
         ) from None
+
+
+def _index_ids(wanted: npt.NDArray[Any]) -> tuple[Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]], int]:
+    """(a function from ids to their places among the distinct wanted ones, or -1; how many these are)."""
+    if wanted.dtype == np.object_:
+        places = {value: place for place, value in enumerate(dict.fromkeys(wanted.tolist()))}
+        return lambda ids: np.array([places.get(value, -1) for value in ids.tolist()], np.int64), len(places)
+    distinct = np.unique(wanted)
+
+    def find(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        place = np.searchsorted(distinct, ids)
+        place[place == len(distinct)] = 0
+        return np.where(distinct[place] == ids, place, -1) if len(distinct) else np.full(len(ids), -1, np.int64)
+
+    return find, len(distinct)
+
+
+def _refuse_others(second: Ids, first: Ids) -> None:
+    """The same ids in the same order, which makes them as distinct as the first are."""
+    checks.same_length({first.title: first.n, second.title: second.n})
+    if _id_dtype(first.dtype, first.title) != _id_dtype(second.dtype, second.title):
+        raise InputError(f"{first.title} holds {_tell_kind(first)}, {second.title} holds {_tell_kind(second)}")
+    for start, one, other in _walk_together(first, second):
+        unlike = one != other
+        if unlike.any():
+            place = int(np.argmax(unlike))
+            told = f"{first.title} has {one[place]} in row {start + place}, where {second.title} has {other[place]}"
+            if np.array_equal(_digest(first), _digest(second)):
+                told += ": the ids are the same in another order, so sort both files by id"
+            raise InputError(f"the ids do not match: {told}")
 
 
 def _refuse_twins(ids: Ids) -> None:
