@@ -62,7 +62,8 @@ def section(result: dict[str, Any]) -> str:
     """What one script found."""
     name = result["name"]
     files = f"[Script](../benchmarks/{name}.py), [results](../benchmarks/results/{name}.json)."
-    settings = ", ".join(f"{key} {shown(key, value)}" for key, value in flat(result["settings"]) if value is not None)
+    kept = [(key, value) for key, value in flat(result["settings"]) if value is not None and key != "quick"]
+    settings = ", ".join(f"{key} {shown(key, value)}" for key, value in kept)
     parts = [f"## {name}", claim(name), f"{files} {circumstances(result)}."]
     parts += [f"Settings: {settings}."] if settings else []
     return "\n\n".join([*parts, tables(result["results"])])
