@@ -24,7 +24,8 @@ import numpy.typing as npt
 from hedgerow import __version__, checks, store
 from hedgerow.errors import InputError
 
-CHUNK_BYTES = 1 << 25  # 32 MiB a chunk: far beyond the cost of a call, far below any machine's memory
+VIEW_BYTES = 1 << 25  # 32 MiB a chunk of what is in memory or mapped: a view costs nothing, a call little
+READ_BYTES = 1 << 23  # 8 MiB a chunk of what is read: a Parquet reader holds several times what it hands out
 VECTOR_ROWS = 1 << 18  # a column is read a quarter of a million values at a time
 BUFFER_BYTES = 1 << 20  # a Parquet page, as most writers have it
 PARQUET = (".parquet", ".pq")
@@ -72,7 +73,8 @@ class Matrix:
     def chunks(self, rows: int | None = None) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         """(first row, contiguous 2-D array of at most `rows` rows), from the first row to the last."""
         if rows is None:
-            rows = max(1, CHUNK_BYTES // max(1, self.width * self.dtype.itemsize))
+            most = READ_BYTES if self._held is None else VIEW_BYTES
+            rows = max(1, most // max(1, self.width * self.dtype.itemsize))
         start = 0
         for block in self._blocks(checks.integer(rows, "rows", least=1)):
             yield start, np.ascontiguousarray(block, self.dtype)
