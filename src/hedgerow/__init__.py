@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.clusters import Clusters, cluster
+    from hedgerow.dendrogram import Dendrogram
     from hedgerow.errors import (
         CampaignError,
         EngineError,
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
         PoolExhaustedError,
         StoreError,
     )
-    from hedgerow.hac import Dendrogram, linkage
+    from hedgerow.hac import linkage
     from hedgerow.scores import entropies, least_confidences, margins
     from hedgerow.strategies import (
         STRATEGIES,
@@ -38,7 +39,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "linkage": "hac",
-    "Dendrogram": "hac",
+    "Dendrogram": "dendrogram",
     "cluster": "clusters",
     "Clusters": "clusters",
     "margins": "scores",
