@@ -23,7 +23,7 @@ FENCE = re.compile(r"(^```\w*\n.*?^```$)", re.MULTILINE | re.DOTALL)
 MARKED = re.compile(
     r"(?P<number>\d[\d,]*(?:\.\d+)?)"
     r"(?P<between> ?(?P<unit>[\w/%]*)[^<>\n]{0,20}?)"  # the unit, and a word or two behind it
-    r"(?P<mark><!-- ?(?P<file>\w+):(?P<place>[\w.\- /]+?) ?-->)"
+    r"(?P<mark><!-- ?(?P<file>\w+):(?P<place>(?:results|settings|machine)\.[^<>\n]+?) ?-->)"
 )
 # From what the file holds (seconds, bytes, ratios) to the unit on the page.
 UNITS = {
@@ -135,7 +135,7 @@ def heading(place: str) -> str:
     for ending, word in (("rss_bytes", "memory"), ("_bytes", ""), ("_seconds", "")):
         if place.endswith(ending):
             place = place.removesuffix(ending) + word
-    return place.replace("_", " ").strip()
+    return re.sub(r"[_.]", " ", place).strip()
 
 
 def shown(place: str, value: Any) -> str:

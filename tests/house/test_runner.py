@@ -73,7 +73,10 @@ def test_a_process_that_fails_is_told(capfd):
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     (tmp_path / "results").mkdir()
-    told = {"name": "claim", "results": {"first": {"wall_seconds": 0.01234}, "peaks_bytes": [2**30, 2**29]}}
+    told = {
+        "name": "claim",
+        "results": {"first": {"wall_seconds": 0.01234}, "peaks_bytes": [2**30, 2**29], "one, or two": 2.5},
+    }
     (tmp_path / "results" / "claim.json").write_text(json.dumps(told))
     monkeypatch.setattr(make_benchmarks, "BENCHMARKS", tmp_path)
 
@@ -88,6 +91,7 @@ def results(tmp_path, monkeypatch):
             "7.00 GiB at most <!-- claim:results.peaks_bytes.1 -->",
             "0.50 GiB at most <!-- claim:results.peaks_bytes.1 -->",
         ),
+        ("7.0 times <!-- claim:results.one, or two -->", "2.5 times <!-- claim:results.one, or two -->"),
         ("12 rows <!-- a remark -->", "12 rows <!-- a remark -->"),
         ("```text\n9 s <!-- none:such -->\n```", "```text\n9 s <!-- none:such -->\n```"),
     ],
