@@ -5,12 +5,11 @@ returns the same counts per cluster. Where every row is a candidate (k_m = n) it
 `select` is asked for either way. CPU seconds; `select` is timed whole, checks included.
 """
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 import hedgerow as hr
-from runner import arguments, in_fresh_process, measure, peak_memory, save
+from runner import arguments, in_fresh_process, installed_version, measure, peak_memory, save
 
 SEED = 0
 QUERY = """
@@ -49,6 +48,8 @@ def count_per_cluster(rows, clusters):
 
 
 def compare(n, clusters, k, factor, repeats):
+    import duckdb  # of the extra "bench": `--help` and the tests go without
+
     margins, labels = make_pool(n, clusters, SEED)
     connection = duckdb.connect(config={"threads": 1})
     connection.register("pool", pa.table({"row": np.arange(n), "margin": margins, "cluster": labels}))
@@ -94,7 +95,8 @@ def main():
         "every row a candidate": compare(n, clusters, n // 10, 10, repeats),
         "one in ten a candidate": compare(n, clusters, n // 100, 10, repeats),
     }
-    settings = {"n": n, "clusters": clusters, "repeats": repeats, "duckdb": duckdb.__version__, "quick": options.quick}
+    version = installed_version("duckdb")
+    settings = {"n": n, "clusters": clusters, "repeats": repeats, "duckdb": version, "quick": options.quick}
     save("pick", SEED, settings, results, options)
 
 

@@ -85,9 +85,13 @@ def test_examples_run_as_they_stand(page, tmp_path):
     environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "PYTHONWARNINGS": "error"}
     runs = programs(page)
     assert {run[0] for run in runs} == {sys.executable, "sh"}
+    told = []
     for run in runs:
         done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{page.name}:\n{run[-1]}\n{done.stdout}{done.stderr}"
+        told.append(done.stdout)
+    if page.name == "README.md":
+        assert told[1].endswith(told[0]), "the shell lines of the README do not give what its Python lines give"
 
 
 def test_the_readme_opens_with_all_it_takes():
