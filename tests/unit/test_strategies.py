@@ -135,6 +135,32 @@ def test_files_and_memmaps_select_as_arrays_do(given, tmp_path):
         assert np.array_equal(hr.select(name, 30, **paths).rows, hr.select(name, 30, **given).rows)
 
 
+def test_vectors_may_be_files_and_memmaps_too(given, tmp_path):
+    margins = hr.margins(given["probabilities"])
+    expected = hr.select(
+        "cluster-margin", 30, margins=margins, clusters=given["clusters"], labeled=given["labeled"]
+    ).rows
+    found = {"margins": margins, "clusters": given["clusters"].astype(np.int32), "labeled": given["labeled"]}
+    for key, values in found.items():
+        np.save(tmp_path / f"{key}.npy", values)
+    mapped = {key: np.load(tmp_path / f"{key}.npy", mmap_mode="r") for key in found}
+    assert np.array_equal(hr.select("cluster-margin", 30, **mapped).rows, expected)
+    paths = {key: tmp_path / f"{key}.npy" for key in ("margins", "clusters")}
+    assert np.array_equal(hr.select("cluster-margin", 30, **paths, labeled=given["labeled"]).rows, expected)
+
+
+def test_too_many_is_found_before_the_probabilities_are_read(given):
+    given["probabilities"][:] = np.nan
+    with pytest.raises(hr.PoolExhaustedError):
+        hr.select("cluster-margin", N + 1, **given)
+
+
+def test_a_pool_beyond_32_bits_is_refused():
+    view = hr.View(2**31, margins=np.zeros(1, np.float32), clusters=np.zeros(1, np.int32))
+    with pytest.raises(hr.InputError, match="pools of up to 2,147,483,647 rows"):
+        hr.ClusterMargin()(view, 1, np.random.default_rng(0))
+
+
 def test_views_and_batches_are_frozen(given):
     batch = hr.select("random", 5, **given)
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -52,6 +52,7 @@ GIVEN_AS = {
     "clusters": "pass clusters=..., as hedgerow.cluster makes them",
 }
 EVERYTHING = frozenset(GIVEN_AS)
+LEAST_COLUMNS = {"probabilities": 2, "embeddings": 1}  # the matrices among them
 STREAM = 0x5E1EC7  # sets select's random numbers apart from what others draw from the same seed
 INFINITY_BITS = np.float32(np.inf).view(np.uint32)
 
@@ -84,19 +85,23 @@ def select(
 
     strategy: a name out of `STRATEGIES`, an instance such as `ClusterMargin(margin_factor=5)`, or a callable of your
     own. probabilities (n, C) and embeddings (n, d): arrays, tables or paths; only what the strategy needs is read.
-    margins (n,): if absent and needed, computed from the probabilities. clusters: what `cluster` returned, an integer
-    array (n,), or the path of a clusters file. labeled: a bool mask (n,) or rows. allow_short: take what is there when
-    fewer than k rows are unlabeled, instead of `PoolExhaustedError`. Time and memory: see the strategy.
+    margins (n,): taken in float32; if absent and needed, computed from the probabilities. clusters: what `cluster`
+    returned, an integer array (n,), or the path of a clusters file. labeled: a bool mask (n,) or rows. allow_short: take
+    what is there when fewer than k rows are unlabeled, instead of `PoolExhaustedError`. Time and memory: see the
+    strategy.
     """
     name, chosen = _resolve(strategy)
     k = checks.integer(k, "k")
     seed = checks.seed(seed)
-    given = {"probabilities": probabilities, "margins": margins, "embeddings": embeddings, "clusters": clusters}
-    view = _look(name, chosen, given, labeled)
-    if k > view.unlabeled_count:
-        if not allow_short:
-            raise PoolExhaustedError(k, view.unlabeled_count)
-        k = view.unlabeled_count
+    given = _open({"probabilities": probabilities, "margins": margins, "embeddings": embeddings, "clusters": clusters})
+    n = _count_rows(given, labeled)
+    wanted = _check_needs(name, getattr(chosen, "needs", None), given)
+    mask = checks.labeled_mask(labeled, n)
+    available = n if mask is None else n - int(np.count_nonzero(mask))
+    if k > available and not allow_short:
+        raise PoolExhaustedError(k, available)
+    view = _look(given, n, mask, wanted)
+    k = min(k, available)
     rows = chosen(view, k, np.random.default_rng([STREAM, seed])) if k else np.zeros(0, np.int64)
     return Batch(_check_picked(rows, view, k, name), name, seed)
 
@@ -120,46 +125,53 @@ def _resolve(strategy: Any) -> tuple[str, Callable[..., Any]]:
 # What goes in.
 
 
-def _look(name: str, strategy: Callable[..., Any], given: dict[str, Any], labeled: Any) -> View:
-    """The view of what is given, checked: what is needed is there and everything speaks of the same rows."""
-    declared = getattr(strategy, "needs", None)
-    needs = frozenset() if declared is None else frozenset(declared)
-    if needs - EVERYTHING:
-        raise InputError(f"strategy {name!r} needs {sorted(needs - EVERYTHING)[0]!r}: known: {', '.join(GIVEN_AS)}")
-    wanted = EVERYTHING if declared is None else needs
-    matrices = {
-        key: pool.open_matrix(given[key], key, least_columns=least)
-        for key, least in (("probabilities", 2), ("embeddings", 1))
-        if given[key] is not None
-    }
-    vectors = {
-        key: pool.as_vector(getattr(given[key], "labels", given[key]), key)
-        for key in ("margins", "clusters")
-        if given[key] is not None
-    }
-    lengths = {key: matrix.n for key, matrix in matrices.items()} | {key: len(v) for key, v in vectors.items()}
-    n = _count_rows(lengths, labeled)
-    for need in sorted(needs - lengths.keys()):
-        if need != "margins" or "probabilities" not in matrices:
-            raise InputError(f"strategy {name!r} needs {need}: {GIVEN_AS[need]}")
-    return View(
-        n,
-        checks.labeled_mask(labeled, n),
-        _resolve_margins(vectors.get("margins"), matrices.get("probabilities"), wanted),
-        matrices["probabilities"].array() if "probabilities" in wanted & matrices.keys() else None,
-        _read_embeddings(matrices["embeddings"]) if "embeddings" in wanted & matrices.keys() else None,
-        checks.cluster_labels(vectors["clusters"], n) if "clusters" in vectors else None,
-    )
+def _open(sources: dict[str, Any]) -> dict[str, Any]:
+    """What is given, opened: matrices not yet read, vectors as arrays."""
+    opened: dict[str, Any] = {}
+    for key, source in sources.items():
+        if source is None:
+            continue
+        if key in LEAST_COLUMNS:
+            opened[key] = pool.open_matrix(source, key, least_columns=LEAST_COLUMNS[key])
+        else:
+            opened[key] = pool.as_vector(getattr(source, "labels", source), key)
+    return opened
 
 
-def _count_rows(lengths: dict[str, int], labeled: Any) -> int:
+def _count_rows(given: dict[str, Any], labeled: Any) -> int:
     """The pool's size: that of the inputs, or of the mask where there is nothing else."""
-    if lengths:
-        return checks.same_length(lengths)
+    if given:
+        return checks.same_length({key: one.n if key in LEAST_COLUMNS else len(one) for key, one in given.items()})
     if labeled is not None and (mask := np.asarray(labeled)).dtype == np.bool_ and mask.ndim == 1:
         return len(mask)
     raise InputError(
         "the size of the pool is unknown: pass probabilities, margins, embeddings, clusters, or labeled as a bool mask"
+    )
+
+
+def _check_needs(name: str, declared: Any, given: dict[str, Any]) -> frozenset[str]:
+    """What the view is to hold: what the strategy declares, found to be given, or everything if it declares nothing."""
+    if declared is None:
+        return EVERYTHING
+    needs = frozenset(declared)
+    if needs - EVERYTHING:
+        raise InputError(f"strategy {name!r} needs {min(needs - EVERYTHING)!r}: known: {', '.join(GIVEN_AS)}")
+    for need in sorted(needs - given.keys()):
+        if need != "margins" or "probabilities" not in given:
+            raise InputError(f"strategy {name!r} needs {need}: {GIVEN_AS[need]}")
+    return needs
+
+
+def _look(given: dict[str, Any], n: int, mask: npt.NDArray[np.bool_] | None, wanted: frozenset[str]) -> View:
+    """The view of what is given, checked; matrices are read only where they are wanted."""
+    read = wanted & given.keys()
+    return View(
+        n,
+        mask,
+        _resolve_margins(given.get("margins"), given.get("probabilities"), wanted),
+        given["probabilities"].array() if "probabilities" in read else None,
+        _read_embeddings(given["embeddings"]) if "embeddings" in read else None,
+        checks.cluster_labels(given["clusters"], n) if "clusters" in given else None,
     )
 
 

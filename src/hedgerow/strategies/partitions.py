@@ -52,9 +52,10 @@ def fill_up(picked: Rows, view: View, k: int, rng: np.random.Generator, name: st
         HedgerowWarning,
         stacklevel=2,
     )
-    rest = view.unlabeled_rows()
-    rest = rest[~np.isin(rest, picked)]
-    return np.concatenate([picked, rng.choice(rest, short, replace=False)])
+    free = np.ones(view.n, np.bool_)
+    free[view.labeled_rows()] = False
+    free[picked] = False
+    return np.concatenate([picked, rng.choice(np.flatnonzero(free), short, replace=False)])
 
 
 def take_rows(matrix: npt.NDArray[Any], rows: Rows) -> npt.NDArray[np.float32]:
