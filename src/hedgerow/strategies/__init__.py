@@ -86,8 +86,8 @@ def select(
     strategy: a name out of `STRATEGIES`, an instance such as `ClusterMargin(margin_factor=5)`, or a callable of your
     own. probabilities (n, C) and embeddings (n, d): arrays, tables or paths; only what the strategy needs is read.
     margins (n,): taken in float32; if absent and needed, computed from the probabilities. clusters: what `cluster`
-    returned, an integer array (n,), or the path of a clusters file. labeled: a bool mask (n,) or rows. allow_short: take
-    what is there when fewer than k rows are unlabeled, instead of `PoolExhaustedError`. Time and memory: see the
+    returned, an integer array (n,), or the path of a clusters file. labeled: a bool mask (n,) or rows. allow_short:
+    take what is there when fewer than k rows are unlabeled, instead of `PoolExhaustedError`. Time and memory: see the
     strategy.
     """
     name, chosen = _resolve(strategy)
