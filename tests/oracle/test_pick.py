@@ -107,6 +107,17 @@ def test_draws_within_a_cluster_are_uniform_subsets_in_uniform_order():
     assert not is_plausible(by_lot, dict.fromkeys(sequences, 6000 / len(sequences)))  # the test can fail
 
 
+def test_early_and_late_rows_of_a_cluster_are_drawn_equally_often():
+    n, k, trials = 1000, 500, 400
+    zeros = np.zeros(n, np.float32), np.zeros(n, np.int32)
+    early = sum(
+        int((hr.select("cluster-margin", k, margins=zeros[0], clusters=zeros[1], seed=seed).rows < n // 2).sum())
+        for seed in range(trials)
+    )
+    deviation = np.sqrt(trials * k / 4 * (n - k) / (n - 1))  # of a sum of hypergeometric counts
+    assert abs(early - trials * k / 2) < 4 * deviation  # 0.6 %: a bias of 3 % in a single draw fails
+
+
 def test_draws_of_different_clusters_are_independent():
     clusters = np.array([0, 0, 1, 1, 1])
     counts = count_batches(6000, 4, np.zeros(5), clusters)
