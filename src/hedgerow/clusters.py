@@ -17,6 +17,7 @@ from hedgerow.dendrogram import Dendrogram
 from hedgerow.errors import InputError
 
 AVERAGE_SIZE = 10.0  # the paper's choice for large pools: k_m = 10 k_t candidates then cover about k_t clusters
+EXACT_UP_TO = 20_000  # points for which comparing all pairs takes a few seconds
 METADATA_KEY = "hedgerow.clusters"
 
 
@@ -86,6 +87,7 @@ def cluster(
     metric: str = "cosine",
     method: str = "auto",
     neighbors: int = 15,
+    slack: float = 1.1,
     seed: int = 0,
     threads: int | None = None,
     progress: hac.Progress | None = None,
@@ -94,19 +96,26 @@ def cluster(
 
     Give `threshold` (every merge of that distance or less is made) or `average_size` (>= 1): the smallest threshold
     whose clusters have at least that average size. If neither is given: 10, or the size of a smaller pool.
+    method: "exact", "certified", or "auto": exact up to 20,000 points. `linkage` tells more of these and of `slack`.
     """
     checks.option(method, "method", ("auto", *hac.METHODS))
-    checks.seed(seed)
     which = checks.exactly_one({"average_size": average_size, "threshold": threshold}, allow_none=True)
-    if which == "average_size":
-        checks.real(average_size, "average_size", least=1)
     points = pool.as_matrix(embeddings, "embeddings")
-    method = "exact" if method == "auto" else method
-    tree = hac.linkage(
-        points, metric=metric, method=method, threshold=threshold, neighbors=neighbors, threads=threads,
-        progress=progress,
-    )  # fmt: skip
+    if method == "auto":
+        method = "exact" if len(points) <= EXACT_UP_TO or metric == "euclidean" else "certified"
     if which is None:
         average_size = min(AVERAGE_SIZE, max(1, len(points)))
-    limit = float(threshold) if threshold is not None else tree.threshold_for(average_size=average_size)
+    if average_size is not None:
+        hac.most_clusters(len(points), average_size)  # asks whether it can be reached, before the work begins
+    grow_further = method == "exact"  # a complete tree costs little more, and can be cut anywhere
+    tree = hac.linkage(
+        points, metric=metric, method=method, threshold=threshold, average_size=None if grow_further else average_size,
+        neighbors=neighbors, slack=slack, seed=seed, threads=threads, progress=progress,
+    )  # fmt: skip
+    if threshold is not None:
+        limit = float(threshold)
+    elif grow_further:
+        limit = tree.threshold_for(average_size=average_size)
+    else:
+        limit = float(tree.heights.max(initial=0.0))  # as far as it was grown, it was verified
     return Clusters(tree.cut(threshold=limit), limit, metric, method, tree)

@@ -1,7 +1,7 @@
 """The merge tree: what average linkage leaves behind, and the cuts through it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -94,9 +94,21 @@ def join_logs(logs: Sequence[Log]) -> Log:
 
 def build_tree(n: int, log: Log) -> Dendrogram:
     """The log as a tree, lowest merge first. A merge found late is as high as the merges below it, at least."""
-    heights = log.heights.copy()
-    forest.raise_heights(log.left, log.right, heights, np.zeros(n))
-    order = np.argsort(heights, kind="stable")  # stable: of equal heights the one below comes first
+    log = raise_log(n, log)
+    order = np.argsort(log.heights, kind="stable")  # stable: of equal heights the one below comes first
     merges = np.empty((len(log), 2), np.int64)
     forest.number_nodes(log.left[order], log.right[order], np.arange(n), merges)
-    return Dendrogram(n, merges, heights[order])
+    return Dendrogram(n, merges, log.heights[order])
+
+
+def raise_log(n: int, log: Log) -> Log:
+    """The log with no merge lower than those below it."""
+    heights = log.heights.copy()
+    forest.raise_heights(log.left, log.right, heights, np.zeros(n))
+    return replace(log, heights=heights)
+
+
+def cut_log(log: Log, threshold: float) -> Log:
+    """The merges up to a threshold."""
+    below = log.heights <= threshold
+    return Log(log.left[below], log.right[below], log.heights[below])

@@ -94,8 +94,7 @@ def link_lists(found: Neighbors, team: Team) -> Lists:
 def merge_round(living: Living, found: Neighbors, limits: Limits, team: Team) -> tuple[Living, Log]:
     """All certified merges that these lists allow, in place on `living`, and the clusters that may merge later."""
     n = len(living)
-    complete = found.ids.shape[1] >= n - 1  # every other cluster is in every list: nothing is unseen
-    radius = np.full(n, np.inf, found.gaps.dtype) if complete else found.gaps[:, -1].copy()
+    radius = find_radii(found)
     lists = link_lists(found, team)
     work = alive = np.arange(n, dtype=np.int32)
     logs: list[Log] = []
@@ -106,8 +105,24 @@ def merge_round(living: Living, found: Neighbors, limits: Limits, team: Team) ->
         merge(lists, left, right, sweep, living, radius, team)
         alive, work = touch(lists, alive, sweep, radius, limits, team)
         logs.append(Log(living.point[left], living.point[right], gaps.astype(np.float64)))
-    open_end = (lists.nearest_gap <= limits.threshold) | (limits.slack * radius <= limits.threshold)
+    open_end = (lists.nearest_gap <= limits.threshold) | (radius < limits.threshold)
     return living.take(np.flatnonzero((lists.parent == np.arange(n)) & open_end)), join_logs(logs)
+
+
+def find_radii(found: Neighbors) -> npt.NDArray[Any]:
+    """How far a cluster must be to be in no list: the gap to the last neighbor.
+
+    A list that is not full holds all within reach; if all other clusters are in it, there is no limit.
+    """
+    n, k = found.ids.shape
+    if k >= n - 1:
+        return np.full(n, np.inf, found.gaps.dtype)
+    radius = found.gaps[:, -1].copy()
+    radius[np.isinf(radius)] = found.reach
+    if np.isinf(found.reach):
+        short = np.flatnonzero(found.ids[:, -1] < 0)  # its cells hold fewer than k: what is listed is what was seen
+        radius[short] = np.where(found.ids[short] >= 0, found.gaps[short], 0).max(axis=1)
+    return radius
 
 
 def refresh(lists: Lists, work: npt.NDArray[np.int32], sweep: int, living: Living, team: Team) -> None:

@@ -4,7 +4,9 @@
 of the mean squared norm of its members, and then the gap is (half of) the average linkage: a neighbor search over means
 is a search for the nearest cluster (see `kernels/merging.py`).
 
-`find_neighbors` compares all pairs, exactly, block by block: O(n^2 d) time, O(n k) memory.
+The pool is cut into cells (ranges of rows); the rows of a cell are compared with each other, and two cells by a matrix
+product that serves the lists of both. All pairs of cells: exact, O(n^2 d) time. The pairs that `cells.py` ranks
+highest: most of the neighbors for a small part of that. Memory O(n k) and a block of products for each thread.
 """
 
 import threading
@@ -15,33 +17,107 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.kernels import nearest
-from hedgerow.threads import Team
+from hedgerow.threads import Pair, Team
 
-QUERIES, CANDIDATES = 256, 1024  # a block of products is 1 MiB of float32 and stays in a core's cache
+GROUPS = 8  # cells are handed to threads in groups, this many a thread: enough to keep all busy to the end
+ROWS = 1024  # rows of a cell in an exact search
 
 
 @dataclass(frozen=True)
 class Neighbors:
-    """The k nearest of every row, nearest first. ids int32 (n, k), -1 where there is none; gaps (n, k)."""
+    """The k nearest of every row within `reach`, nearest first: ids int32 (n, k), -1 for none, and gaps (n, k)."""
 
     ids: npt.NDArray[np.int32]
     gaps: npt.NDArray[Any]
+    reach: float
 
 
-def find_neighbors(points: npt.NDArray[Any], half: npt.NDArray[Any], k: int, team: Team) -> Neighbors:
-    """The exact k nearest of every row (fewer where n <= k). points (n, d) contiguous, half (n,) of the same dtype."""
+def find_neighbors(
+    points: npt.NDArray[Any], half: npt.NDArray[Any], k: int, team: Team, reach: float = np.inf
+) -> Neighbors:
+    """The exact k nearest of every row that are within `reach`. points (n, d) contiguous, half (n,) of its dtype."""
+    starts = np.unique(np.append(np.arange(0, len(points), ROWS), len(points))).astype(np.int64)
+    pairs = np.column_stack(np.triu_indices(len(starts) - 1, 1))
+    return find_in_cells(points, half, k, starts, pairs, team, reach)
+
+
+def find_in_cells(
+    points: npt.NDArray[Any],
+    half: npt.NDArray[Any],
+    k: int,
+    starts: npt.NDArray[np.int64],
+    pairs: npt.NDArray[Any],
+    team: Team,
+    reach: float = np.inf,
+) -> Neighbors:
+    """The k nearest of every row, within `reach`, among the rows of its own cell and of the cells paired with it.
+
+    Cell c is rows starts[c]:starts[c + 1]; pairs (m, 2) of cells, lower first, in the order in which a thread takes
+    them up: pairs that hold many neighbors early, so that later ones are dismissed sooner.
+    """
     n = len(points)
     k = min(k, max(n - 1, 0))
     ids = np.full((n, k), -1, np.int32)
     gaps = np.full((n, k), np.inf, points.dtype)
     if k == 0:
-        return Neighbors(ids, gaps)
-    buffers = threading.local()
+        return Neighbors(ids, gaps, reach)
+    worst = np.full(n, reach, points.dtype)
+    scratch = threading.local()
 
-    def search(lo: int) -> None:
-        if not hasattr(buffers, "products"):
-            buffers.products = np.empty((QUERIES, CANDIDATES), points.dtype)
-        nearest.search_all(points, half, lo, min(n, lo + QUERIES), CANDIDATES, buffers.products, ids, gaps)
+    def products() -> npt.NDArray[Any]:
+        if not hasattr(scratch, "block"):
+            scratch.block = np.empty(nearest.QUERIES * nearest.CANDIDATES, points.dtype)
+        block: npt.NDArray[Any] = scratch.block
+        return block
 
-    team.map(search, list(range(0, n, QUERIES)))
-    return Neighbors(ids, gaps)
+    groups = group_pairs(starts, pairs, GROUPS * team.size)
+
+    def search(pair: Pair) -> None:
+        if pair[0] == pair[1]:
+            lo, hi = groups.edges[pair[0]], groups.edges[pair[0] + 1]
+            nearest.search_cells(points, half, starts, lo, hi, products(), ids, gaps, worst)
+        first, second = groups.members(pair)
+        nearest.search_pairs(points, half, starts, first, second, products(), ids, gaps, worst)
+
+    own = [pair for pair in groups.order if pair[0] == pair[1]]
+    team.pairs(search, own)
+    team.pairs(search, [pair for pair in groups.order if pair[0] != pair[1]])
+    return Neighbors(ids, gaps, reach)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Pairs of cells by the pair of groups that they fall into, costly ones first."""
+
+    edges: list[int]  # group g is cells edges[g]:edges[g + 1]
+    order: list[Pair]
+    cells: npt.NDArray[np.int64]  # (m, 2) pairs of cells, by pair of groups
+    slices: dict[Pair, slice]
+
+    def members(self, pair: Pair) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The pairs of cells of a pair of groups, as two columns."""
+        chosen = self.cells[self.slices.get(pair, slice(0, 0))]
+        return np.ascontiguousarray(chosen[:, 0]), np.ascontiguousarray(chosen[:, 1])
+
+
+def group_pairs(starts: npt.NDArray[np.int64], pairs: npt.NDArray[Any], count: int) -> Groups:
+    """Cuts the cells into `count` ranges of about the same number of rows and sorts the pairs by range and range."""
+    cells = len(starts) - 1
+    targets = np.linspace(0, starts[-1], min(count, cells) + 1)[1:-1]
+    edges = sorted({0, cells, *np.searchsorted(starts, targets).tolist()})
+    group = np.searchsorted(edges, np.arange(cells), side="right") - 1
+    sizes = np.diff(starts)
+    low, high = group[pairs[:, 0]], group[pairs[:, 1]]
+    many = len(edges) - 1
+    key = low * many + high
+    by_group = np.argsort(key, kind="stable")  # stable: within a pair of groups the given order stays
+    kinds, counts = np.unique(key, return_counts=True)
+    ends = np.cumsum(counts)
+    slices = {
+        (int(kind // many), int(kind % many)): slice(int(end - count), int(end))
+        for kind, count, end in zip(kinds, counts, ends, strict=True)
+    }
+    cost = np.bincount(key, weights=(sizes[pairs[:, 0]] * sizes[pairs[:, 1]]).astype(float), minlength=many * many)
+    named = {*slices, *((g, g) for g in range(many))}
+    order = sorted(named, key=lambda pair: (-cost[pair[0] * many + pair[1]], pair))
+    return Groups(edges, order, np.asarray(pairs, np.int64)[by_group], slices)

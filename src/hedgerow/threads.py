@@ -1,20 +1,24 @@
-"""A team of threads over row ranges, for kernels that let go of the interpreter lock.
+"""A team of threads for kernels that let go of the interpreter lock.
 
-The work is cut into ranges, the ranges are worked in any order and their results come back in order: what a kernel
-writes must depend on its range alone, so that one thread and many give the same answer. BLAS is held to one thread
-while a team works; two layers of threads would fight for the same cores. No processes: those live in `engines/`.
+The work is cut into parts that write to different rows, the parts are worked in any order and their results come back
+in order: one thread and many give the same answer. BLAS is held to one thread while a team works; two layers of threads
+would fight for the same cores, and its rounding would depend on their number. No processes: those live in `engines/`.
 """
 
 import os
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+# Compiled kernels call scipy's BLAS, not numpy's: it must be loaded before its threads can be limited.
+import scipy.linalg.cython_blas  # noqa: F401
 from threadpoolctl import threadpool_limits
 
 T = TypeVar("T")
+Pair = tuple[int, int]
 
 
 def available() -> int:
@@ -29,7 +33,7 @@ class Team:
     size: int
     _pool: ThreadPoolExecutor | None
 
-    def map(self, task: Callable[[Any], T], items: list[Any]) -> list[T]:
+    def map(self, task: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
         """task(item) for every item, results in the order of the items."""
         if self._pool is None or len(items) < 2:
             return [task(item) for item in items]
@@ -39,7 +43,35 @@ class Team:
         """task(start, stop) over a range for each thread, none shorter than `least`: waking a thread is not free."""
         parts = max(1, min(self.size, n // least))
         edges = [n * part // parts for part in range(parts + 1)]
-        return self.map(lambda part: task(edges[part], edges[part + 1]), list(range(parts)))
+        return self.map(lambda part: task(edges[part], edges[part + 1]), range(parts))
+
+    def pairs(self, task: Callable[[Pair], None], pairs: Sequence[Pair]) -> None:
+        """task((a, b)) for every pair; two tasks that share an a or a b never run at once."""
+        waiting = list(pairs)
+        busy: set[int] = set()
+        change = threading.Condition()
+
+        def take() -> Pair | None:
+            with change:
+                while waiting:
+                    for pair in waiting:
+                        if busy.isdisjoint(pair):
+                            waiting.remove(pair)
+                            busy.update(pair)
+                            return pair
+                    change.wait()
+                return None
+
+        def work(_: int) -> None:
+            while (pair := take()) is not None:
+                try:
+                    task(pair)
+                finally:
+                    with change:
+                        busy.difference_update(pair)
+                        change.notify_all()
+
+        self.map(work, range(self.size))
 
 
 @contextmanager

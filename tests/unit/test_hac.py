@@ -65,11 +65,14 @@ def test_thread_count_does_not_matter(metric):
     np.testing.assert_array_equal(one.heights, two.heights)
 
 
-def test_progress_ends_at_the_end():
-    told = []
-    hr.linkage(np.random.default_rng(0).normal(size=(500, 4)), progress=lambda phase, done: told.append(done))
-    assert told == sorted(told)
-    assert told[-1] == pytest.approx(1, abs=0.01)
+@pytest.mark.parametrize("method", ["exact", "certified"])
+def test_progress_goes_forward_in_every_phase_and_ends(method):
+    told = {}
+    points = np.random.default_rng(0).normal(size=(5000, 4))
+    hr.linkage(points, method=method, progress=lambda phase, done: told.setdefault(phase, []).append(done))
+    assert all(0 <= share <= 1 for shares in told.values() for share in shares)
+    assert told["reading"][-1] == 1
+    assert told["merging"][-1] == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,159 @@
+"""Cells: a pool cut into small neighborhoods, and which of them touch.
+
+A cell is what k-means in two levels makes of a sample: coarse centers first, then a share of the cells within each, so
+that training and assignment cost O(n sqrt(cells)) instead of O(n cells). Cells are the unit of the neighbor search
+(`neighbors.py`): two whole cells are compared by one matrix product, if enough of their points lie near both.
+Nothing here is exact, and nothing that is promised to be exact rests on it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.kernels import cells as kernels
+from hedgerow.threads import Team
+
+Floats = npt.NDArray[Any]
+
+SAMPLE = 32  # training points a cell: more moves the centers little
+ITERATIONS = 5  # Lloyd's steps: cells need to be compact, not optimal
+REACH = 3  # a point meets the cells of its coarse center and of the three next to it
+BLOCK = 1024  # rows of one product in training and assignment
+ROWS = 1 << 16  # rows handed to a thread for assignment
+AROUND = 64  # cells that come into question as neighbors of a cell
+VOTERS, CHOICES = 48, 4  # sampled points of a cell, and how many centers each names
+
+
+@dataclass(frozen=True)
+class Centers:
+    """Centers of cells (c, d), and the coarse centers (s, d) that they belong to."""
+
+    coarse: Floats
+    fine: Floats
+    coarse_of: npt.NDArray[np.int64]  # (c,) ascending
+
+    def around(self, reach: int) -> list[npt.NDArray[np.int64]]:
+        """For each coarse center the cells of the `reach` coarse centers nearest to it, its own first."""
+        gaps = half_norms(self.coarse) - self.coarse @ self.coarse.T
+        np.fill_diagonal(gaps, -np.inf)
+        near = np.argsort(gaps, axis=1, kind="stable")[:, :reach]
+        edges = np.searchsorted(self.coarse_of, np.arange(len(self.coarse) + 1))
+        return [np.concatenate([np.arange(edges[t], edges[t + 1]) for t in row]) for row in near]
+
+
+def half_norms(rows: Floats) -> Floats:
+    """Half of the squared length of each row, in the rows' dtype."""
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / 2, rows.dtype)
+
+
+def train_centers(sample: Floats, count: int, rng: np.random.Generator, team: Team) -> Centers:
+    """About `count` centers from a sample (m, d) of the pool."""
+    coarse_count = max(1, int(np.sqrt(count)))
+    few = sample[np.sort(rng.choice(len(sample), min(len(sample), 256 * coarse_count), replace=False))]
+    coarse = refine_centers(few, coarse_count, rng)
+    group = np.concatenate(team.ranges(lambda lo, hi: nearest_centers(sample[lo:hi], coarse), len(sample)))
+    order = np.argsort(group, kind="stable")
+    edges = np.searchsorted(group[order], np.arange(len(coarse) + 1))
+    shares = np.diff(edges)
+    seeds = rng.integers(0, 2**63, len(coarse))
+
+    def split(s: int) -> Floats:
+        members = sample[order[edges[s] : edges[s + 1]]]
+        wanted = round(count * len(members) / len(sample))
+        return refine_centers(members, min(max(1, wanted), len(members)), np.random.default_rng(seeds[s]))
+
+    parts = team.map(split, [s for s in range(len(coarse)) if shares[s]])
+    owners = np.flatnonzero(shares)
+    return Centers(coarse, np.concatenate(parts), np.repeat(owners, [len(part) for part in parts]))
+
+
+def refine_centers(rows: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Lloyd's steps from `count` rows drawn at random; a center that loses all rows stays where it is."""
+    centers = rows[np.sort(rng.choice(len(rows), count, replace=False))].copy()
+    for _ in range(ITERATIONS):
+        sums = np.zeros(centers.shape)
+        counts = np.zeros(count, np.int64)
+        kernels.add_rows(rows, nearest_centers(rows, centers), sums, counts)
+        held = counts > 0
+        centers[held] = sums[held] / counts[held, None]
+    return centers
+
+
+def nearest_centers(rows: Floats, centers: Floats) -> npt.NDArray[np.int32]:
+    """The nearest center of every row, (n,)."""
+    half = half_norms(centers)
+    out = np.empty(len(rows), np.int32)
+    products = np.empty((min(BLOCK, len(rows)), len(centers)), rows.dtype)
+    for start in range(0, len(rows), BLOCK):
+        block = rows[start : start + BLOCK]
+        np.dot(block, centers.T, out=products[: len(block)])
+        kernels.nearest_column(products[: len(block)], half, out[start : start + BLOCK])
+    return out
+
+
+def assign_cells(rows: Floats, centers: Centers) -> npt.NDArray[np.int32]:
+    """The cell of every row (n,): the nearest center among those within reach of the row's coarse center."""
+    group = nearest_centers(rows, centers.coarse)
+    order = np.argsort(group, kind="stable")
+    edges = np.searchsorted(group[order], np.arange(len(centers.coarse) + 1))
+    out = np.empty(len(rows), np.int32)
+    for s, cells in enumerate(centers.around(REACH)):
+        members = order[edges[s] : edges[s + 1]]
+        if len(members):
+            out[members] = cells[nearest_centers(rows[members], centers.fine[cells])]
+    return out
+
+
+def rank_pairs(
+    points: Floats, starts: npt.NDArray[np.int64], centers: Centers, count: int, team: Team
+) -> npt.NDArray[np.int64]:
+    """The `count` pairs of cells (m, 2) whose points lie nearest to both, best first. points (n, d) sorted by cell.
+
+    A pair's merit is the number of its points that have the other cell's center among their nearest, over the square
+    root of the product of both sizes: what a comparison of the two finds, against what it costs, not fully charged.
+    """
+    sizes = np.diff(starts)
+    around = list_around(centers, team)
+    votes = np.zeros(around.shape, np.int32)
+    half = half_norms(centers.fine)
+    team.ranges(
+        lambda lo, hi: kernels.vote(
+            points, starts, centers.fine, half, around, VOTERS, min(CHOICES, around.shape[1]), lo, hi, votes
+        ),
+        len(around),
+        least=16,
+    )
+    cell, place = np.nonzero(votes)
+    other = around[cell, place]
+    weight = votes[cell, place] * (sizes[cell] / np.minimum(sizes[cell], VOTERS))
+    real = (cell != other) & (sizes[other] > 0)
+    cell, other, weight = cell[real], other[real], weight[real]
+    key = np.minimum(cell, other) * len(sizes) + np.maximum(cell, other)
+    pairs, place = np.unique(key, return_inverse=True)
+    low, high = pairs // len(sizes), pairs % len(sizes)
+    merit = np.bincount(place, weights=weight, minlength=len(pairs)) / np.sqrt(sizes[low] * sizes[high])
+    best = np.argsort(-merit, kind="stable")[:count]
+    return np.column_stack([low[best], high[best]])
+
+
+def list_around(centers: Centers, team: Team) -> npt.NDArray[np.int64]:
+    """The cells nearest to each cell (c, AROUND), itself first, among those of the nearest coarse centers."""
+    cells = len(centers.fine)
+    half = half_norms(centers.fine)
+    near = centers.around(5 * REACH)
+    width = min(AROUND, *(len(near[s]) for s in np.unique(centers.coarse_of)))
+    out = np.empty((cells, width), np.int64)
+    edges = np.searchsorted(centers.coarse_of, np.arange(len(centers.coarse) + 1))
+
+    def fill(s: int) -> None:
+        mine = np.arange(edges[s], edges[s + 1])
+        gaps = half[near[s]] - centers.fine[mine] @ centers.fine[near[s]].T
+        gaps[np.arange(len(mine)), np.arange(len(mine))] = -np.inf  # its own cells come first in `near`
+        some = np.argpartition(gaps, width - 1, axis=1)[:, :width]
+        order = np.take_along_axis(some, np.argsort(np.take_along_axis(gaps, some, 1), axis=1, kind="stable"), 1)
+        out[mine] = near[s][order]
+
+    team.map(fill, [s for s in range(len(centers.coarse)) if edges[s + 1] > edges[s]])
+    return out

@@ -1,0 +1,98 @@
+"""The rows that a metric works on: unit vectors for cosine, vectors around their mean for squared distances.
+
+The pool's embeddings stay where they are (a memmap stays one); rows are prepared a block at a time, in float32 or
+float64, and come out the same whatever the block. One pass at the start finds what cannot be used.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.errors import InputError
+from hedgerow.kernels import rows as kernels
+from hedgerow.threads import Team
+
+BLOCK = 1 << 14  # rows read and prepared at a time
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Embeddings (n, d) as a metric sees them."""
+
+    raw: npt.NDArray[Any]
+    metric: str  # "cosine" or "sqeuclidean"
+    dtype: Any
+    center: npt.NDArray[np.float64]  # (d,), taken off for sqeuclidean: distances stay, rounding errors shrink
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @property
+    def scale(self) -> float:
+        """Distance / gap: a gap is the cosine distance itself, or half of the squared distance."""
+        return 1.0 if self.metric == "cosine" else 2.0
+
+    def prepare(self, raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Some raw rows as the metric sees them, contiguous."""
+        out = np.empty(raw.shape, self.dtype)
+        if self.metric == "cosine":
+            kernels.normalize(np.ascontiguousarray(widen(raw)), out)
+        else:
+            kernels.shift(np.ascontiguousarray(widen(raw)), self.center, out)
+        out += 0  # -0.0 becomes 0.0: equal rows have equal bits
+        return out
+
+    def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """The rows named."""
+        return self.prepare(self.raw[rows])
+
+    def block(self, start: int) -> npt.NDArray[Any]:
+        """BLOCK rows from `start` on."""
+        return self.prepare(self.raw[start : start + BLOCK])
+
+    def starts(self) -> range:
+        """Where the blocks begin."""
+        return range(0, len(self), BLOCK)
+
+    def half(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Half of the squared length of prepared rows; for unit vectors 1/2, by definition and not by rounding."""
+        if self.metric == "cosine":
+            return np.full(len(rows), 0.5, self.dtype)
+        return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / 2, self.dtype)
+
+
+def widen(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """float16 as float32: compiled code knows no halves."""
+    return raw.astype(np.float32) if raw.dtype == np.float16 else raw
+
+
+def open_vectors(raw: npt.NDArray[Any], metric: str, dtype: Any, team: Team) -> Vectors:
+    """Looks at every row once: a NaN, an infinity or (for cosine) a row of zeros is refused by its number."""
+    n, d = raw.shape
+    largest = np.empty(n)
+
+    def look(start: int) -> npt.NDArray[np.float64]:
+        sums = np.zeros(d)
+        kernels.survey(np.ascontiguousarray(widen(raw[start : start + BLOCK])), largest[start : start + BLOCK], sums)
+        return sums
+
+    sums = team.map(look, range(0, n, BLOCK))
+    if np.isinf(largest).any():
+        raise InputError(
+            f"embeddings has a NaN or an infinity in row {int(np.argmax(np.isinf(largest)))}: remove or repair that row"
+        )
+    if metric == "cosine" and not largest.all():
+        refuse_zeros(np.flatnonzero(largest == 0))
+    # blocks are summed in order, so that the center does not depend on the threads
+    return Vectors(raw, metric, dtype, np.sum(sums, axis=0) / n if n else np.zeros(d))
+
+
+def refuse_zeros(zeros: npt.NDArray[np.int64]) -> None:
+    """A row of zeros has no direction."""
+    told = ", ".join(str(row) for row in zeros[:5]) + (", ..." if len(zeros) > 5 else "")
+    raise InputError(
+        f"{len(zeros):,} rows of embeddings are all zero and have no cosine distance (rows {told}): "
+        'drop them, or use metric="sqeuclidean"'
+    )
