@@ -22,7 +22,7 @@ from hedgerow import __version__
 from hedgerow.errors import HedgerowError, HedgerowWarning, InputError
 
 if TYPE_CHECKING:
-    from hedgerow.pool import Ids
+    from hedgerow.ids import Ids
 
 Progress = Callable[[str, float], None]
 
@@ -101,10 +101,11 @@ def cluster(
     has a row for each row of the pool, in its order, and the settings in its metadata.
     """
     from hedgerow import clusters, pool, store
+    from hedgerow.ids import open_ids
 
     store.check_target(out, force=force)
     embeddings = pool.open_matrix(pool_path, "embeddings", column=column)
-    ids = pool.open_ids(pool_path, id_column)
+    ids = open_ids(pool_path, id_column)
     with _show_progress() as progress:
         made = clusters.cluster(
             embeddings,
@@ -270,6 +271,7 @@ def _read_known(inputs: _Inputs, ids: "Ids | None") -> dict[str, Any]:
     import numpy as np
 
     from hedgerow import checks, pool
+    from hedgerow.ids import find_rows
 
     n = pool.count_rows(inputs.predictions, "predictions")
     known: dict[str, Any] = {"labeled": np.zeros(n, np.bool_)}
@@ -282,7 +284,7 @@ def _read_known(inputs: _Inputs, ids: "Ids | None") -> dict[str, Any]:
         known["embeddings"] = pool.open_matrix(inputs.embeddings, "embeddings")
         checks.same_length({**lengths, str(inputs.embeddings): known["embeddings"].n})
     if inputs.labeled is not None:
-        rows = pool.find_rows(inputs.labeled, "labeled", n, ids, id_column=inputs.id_column)
+        rows = find_rows(inputs.labeled, "labeled", n, ids, id_column=inputs.id_column)
         known["labeled"][rows] = True
     return known
 
@@ -307,11 +309,11 @@ def _read_predictions(inputs: _Inputs, needs: frozenset[str]) -> dict[str, Any]:
 
 def _open_ids(inputs: _Inputs) -> "Ids | None":
     """The ids of the pool, after a look at whether the files agree on them."""
-    from hedgerow import pool
+    from hedgerow.ids import open_ids
 
-    ids = pool.open_ids(inputs.predictions, inputs.id_column)
+    ids = open_ids(inputs.predictions, inputs.id_column)
     for path in (inputs.clusters, inputs.embeddings):
-        others = pool.open_ids(path, like=ids) if path is not None else None
+        others = open_ids(path, like=ids) if path is not None else None
         ids = ids or others
     return ids
 
