@@ -65,7 +65,7 @@ def least_confidences(probabilities: Any, *, threads: int | None = None) -> Scor
 def _score(source: Any, name: str, scorer: Scorer, threads: int | None) -> Scores:
     size = available() if threads is None else checks.integer(threads, "threads", least=1)
     pieces = [np.zeros(0, np.float32)]
-    # No BLAS is called here, so it need not be held to one thread as `team` does: that takes milliseconds.
+    # Not `team`, which holds BLAS to one thread: chunks may come from a model that computes them while we wait.
     with ThreadPoolExecutor(size) as executor:
         crew = Team(size, executor)
         for start, chunk in _chunks(source, name):
