@@ -199,9 +199,10 @@ def demo(
     quick: Annotated[bool, typer.Option("--quick", help="A toy of the same shape, in seconds.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare Cluster-Margin with Margin and Random on a pool of digits, and write a report.
+    """Compare the strategies on a pool of digits.
 
-    An earlier report of the same name is replaced.
+    Cluster-Margin, Margin and Random, over several trials: a table, and a report as one HTML file. An earlier report of
+    the same name is replaced.
     """
     from hedgerow.experiments.demo import run_demo
 
@@ -355,12 +356,14 @@ def _report(as_json: bool, facts: Mapping[str, Any], line: str) -> None:
 
 
 def _print_table(rows: "tuple[dict[str, str], ...]") -> None:
+    """Turned on its side, a column for each row given: five long columns fit into 80 characters, six do not."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*rows[0], box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row.values())
+    corner, *keys = rows[0]
+    table = Table(corner, *(row[corner].replace(", ", ",\n") for row in rows), box=None, pad_edge=False)
+    for key in keys:
+        table.add_row(key, *(row[key] for row in rows))
     Console().print(table)
 
 
