@@ -145,7 +145,7 @@ def select(
     ] = "cluster-margin",
     labeled: Annotated[
         Path | None,
-        typer.Option(help="What is labeled: .parquet with id or row, .npy, .txt or .csv with one id or row a line."),
+        typer.Option(help="What is labeled: .parquet or .csv with a column id or row; .npy or .txt of ids or rows."),
     ] = None,
     embeddings: Annotated[Path | None, typer.Option(help="Embeddings, for badge and coreset.")] = None,
     margin_factor: Annotated[

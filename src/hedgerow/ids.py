@@ -5,6 +5,7 @@ their column in batches whenever they are asked for, so that ten million strings
 only rows travel. What an id stands for is its owner's business.
 """
 
+import csv
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -101,8 +102,9 @@ def find_rows(
 ) -> npt.NDArray[np.int64]:
     """The rows that a file lists, ascending, each once.
 
-    The file is Parquet with a column of ids or one called `row`, `.npy` (ids, rows, or a mask of the pool), or text
-    with one id or row a line, after a heading or none. Where the pool has `ids`, values without a heading are ids.
+    The file is Parquet with a column of ids or one called `row`, `.npy` (ids, rows, or a mask of the pool), `.csv` with
+    such a column, or text with one id or row a line, after a heading or none. Where the pool has `ids`, values without
+    a heading are ids.
     """
     values, are_rows = _read_listing(tables.find_file(path, name), name, ids, id_column)
     if values.dtype == np.bool_:
@@ -203,7 +205,7 @@ def _index_ids(wanted: npt.NDArray[Any]) -> tuple[Callable[[npt.NDArray[Any]], n
 def _read_listing(path: Path, name: str, ids: Ids | None, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
     """(the values, whether they say that they are rows)."""
     if path.suffix.lower() in (".txt", ".csv"):
-        return _read_lines(path, name, ids is None or ids.dtype != np.object_, id_column)
+        return _read_lines(path, name, ids, id_column)
     opened = tables.open_path(path, name)
     if not isinstance(opened, Table):
         if opened.ndim != 1:
@@ -226,21 +228,37 @@ def _read_listing(path: Path, name: str, ids: Ids | None, id_column: str | None)
     )
 
 
-def _read_lines(path: Path, name: str, numbers: bool, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
+def _read_lines(path: Path, name: str, ids: Ids | None, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
+    """One value a line; of a .csv file with several columns the one that its heading calls ids or rows."""
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets put a mark before the text
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{name}: {path} cannot be read as text: {tables.first_line(error)}") from error
-    heading = lines[0].lower() if lines else ""
-    are_rows = heading in tables.VECTOR_NAMES["rows"]
-    if are_rows or heading in tables.ID_NAMES or (id_column is not None and heading == id_column.lower()):
-        lines[0] = ""
-    if not (numbers or are_rows):
-        return np.array([line for line in lines if line], np.object_), False
+    records = list(csv.reader(lines)) if path.suffix.lower() == ".csv" else [[line] for line in lines]
+    place, are_rows = _find_heading(records[0] if records else [], f"{name}: {path}", ids, id_column)
+    values = [record[place].strip() if len(record) > place else "" for record in records]
+    if are_rows is not None:
+        values[0] = ""
+    if ids is not None and ids.dtype == np.object_ and not are_rows:
+        return np.array([value for value in values if value], np.object_), False
     try:
-        return np.array([int(line) for line in lines if line], np.int64), are_rows
+        return np.array([int(value) for value in values if value], np.int64), bool(are_rows)
     except (ValueError, OverflowError):
-        place = next(place for place, line in enumerate(lines, 1) if line and not _WHOLE.fullmatch(line))
+        line = next(line for line, value in enumerate(values, 1) if value and not _WHOLE.fullmatch(value))
         raise InputError(
-            f"{name}: line {place} of {path} is {lines[place - 1]!r}: one whole number a line is needed"
+            f"{name}: line {line} of {path} is {values[line - 1]!r}: one whole number a line is needed"
         ) from None
+
+
+def _find_heading(record: list[str], title: str, ids: Ids | None, id_column: str | None) -> tuple[int, bool | None]:
+    """(the column to read, whether it is called rows rather than ids, or None if the first line is no heading)."""
+    fields = [field.strip().lower() for field in record]
+    as_ids = [{id_column.lower()} if id_column else set(), tables.ID_NAMES] if ids is not None else []
+    for known in [*as_ids, tables.VECTOR_NAMES["rows"]]:
+        for place, field in enumerate(fields):
+            if field in known:
+                return place, known is tables.VECTOR_NAMES["rows"]
+    if len(fields) > 1 or set(fields) & tables.ID_NAMES:
+        wanted = "row, and the pool has no ids" if ids is None else "id or row"
+        raise InputError(f"{title} has no column called {wanted}: it has {', '.join(fields)}")
+    return 0, None

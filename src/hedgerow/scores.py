@@ -198,10 +198,11 @@ def _refuse_unfit(row: Floats, number: int, tolerance: float) -> None:
     checks.finite(wide[None, :], "probabilities", first_row=number)
     if wide.min() < 0:
         raise InputError(
-            f"probabilities has the negative entry {wide.min():g} in row {number}: pass logits=... if these are logits"
+            f"probabilities has the negative entry {wide.min():g} in row {number}: "
+            "pass logits=... (--logits) if these are logits"
         )
     if abs(wide.sum() - 1) > tolerance:
         raise InputError(
             f"row {number} of probabilities sums to {wide.sum():g}, not to 1 (within {tolerance:g}): "
-            "normalize the rows, or pass logits=... if these are logits"
+            "normalize the rows, or pass logits=... (--logits) if these are logits"
         )

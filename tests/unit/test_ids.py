@@ -149,6 +149,9 @@ def listing(folder: Path, name: str, content: Any) -> Path:
         ("a.csv", "id\n30\n\n10\n30"),
         ("a.csv", "row\n3\n1\n"),
         ("a.csv", "code\n30\n10\n"),
+        ("a.csv", 'label,id\n"a, b",30\nc,10\n'),
+        ("a.csv", "\ufeffid,row\n30,0\n10,0\n"),
+        ("a.csv", "name, row\nx, 3\n\ny, 1\n"),
     ],
 )
 def test_rows_by_id(tmp_path: Path, name: str, content: Any) -> None:
@@ -167,6 +170,7 @@ def test_rows_by_id(tmp_path: Path, name: str, content: Any) -> None:
         ("a.parquet", {"row": [3, 1], "id": ["x", "y"]}),
         ("a.txt", "3\n1\n"),
         ("a.csv", "row\n3\n1\n"),
+        ("a.csv", "id,row\n77,3\n78,1\n"),
         ("a.npy", np.array([False, True, False, True])),
     ],
 )
@@ -187,6 +191,8 @@ def test_rows_by_number(tmp_path: Path, name: str, content: Any) -> None:
         ("a.parquet", {"label": ["x"]}, r"no column of rows \(row\): it has label"),
         ("a.txt", "1\nx,2\n", "line 2 of .*a.txt is 'x,2': one whole number a line"),
         ("a.txt", "1\n99999999999999999999\n", "line 2 of .*a.txt"),
+        ("a.csv", "1,x\n", "no column called row, and the pool has no ids: it has 1, x"),
+        ("a.csv", "id\n3\n", "no column called row, and the pool has no ids: it has id"),
         ("a.json", "[1]", "neither .npy nor .parquet"),
     ],
 )
@@ -201,6 +207,8 @@ def test_rows_whose_ids_are_not_in_the_pool(tmp_path: Path) -> None:
         find_rows(listing(tmp_path, "a.txt", "a\nc\n"), "labeled", 2, ids)
     with pytest.raises(InputError, match=r"or ids \(id\): it has label"):
         find_rows(listing(tmp_path, "a.parquet", {"label": [1]}), "labeled", 2, ids)
+    with pytest.raises(InputError, match="no column called id or row: it has name, label"):
+        find_rows(listing(tmp_path, "a.csv", "name,label\na,1\n"), "labeled", 2, ids)
     (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="cannot be read as text"):
         find_rows(tmp_path / "b.txt", "labeled", 2, ids)
