@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 
 # Columns scanned at a time. A row's segment with the largest entry is looked at twice, from the first-level cache, so a
-# short one saves time until its own reductions cost more (1,000 columns: 128 is quicker than 256 and 512); and a partial
-# sum in the data's own precision stays short before it is added to the float64 total.
+# short one saves time until its own reductions cost more (of 1,000 columns: 128 is quicker than 256 and 512); and a
+# partial sum in the data's own precision stays short before it is added to the float64 total.
 SEGMENT = 128
 
 
