@@ -63,7 +63,8 @@ def weigh(runs):
     return {
         "share_of_memcpy_traffic": ours["gigabytes_per_cpu_second"] / runs["memcpy"]["gigabytes_per_cpu_second"],
         "times_numpy_partition_one_place": peer["cpu_seconds"] / ours["cpu_seconds"],
-        "all_cores_times_numpy_partition_by_the_clock": peer["wall_seconds"] / ours_on_all["wall_seconds"],
+        # Numpy's CPU seconds are what it would take by the clock undisturbed: our own clock is not granted that.
+        "all_cores_wall_times_numpy_partition_one_place": peer["cpu_seconds"] / ours_on_all["wall_seconds"],
         "times_numpy_partition_both_places": runs["numpy partition, both places"]["cpu_seconds"] / ours["cpu_seconds"],
     }
 
