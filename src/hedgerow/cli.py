@@ -85,7 +85,20 @@ def cluster(
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="Merge all that is within this distance.")] = None,
     metric: Annotated[str, typer.Option(help="cosine, sqeuclidean or euclidean.")] = "cosine",
-    method: Annotated[str, typer.Option(help="How to cluster; auto chooses by the size of the pool.")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="exact, certified, multiround or assign; auto: one of the first two, by size.")
+    ] = "auto",
+    subset: Annotated[
+        str | None,
+        typer.Option(help="What the method assign clusters: a fraction of the pool (0.1), or a file as for --labeled."),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds of the method multiround; 3 if not given.")] = None,
+    zeros: Annotated[
+        str, typer.Option(help="Rows of zeros under cosine distance: refuse, or singletons: a cluster each.")
+    ] = "refuse",
+    centroids: Annotated[
+        bool, typer.Option("--centroids", help="Keep the centroids too, for new points: OUT with .centroids.npz.")
+    ] = False,
     column: Annotated[
         str | None, typer.Option(help="Column with the embeddings (or the prefix of several), if it is not found.")
     ] = None,
@@ -112,11 +125,15 @@ def cluster(
             threshold=threshold,
             metric=metric,
             method=method,
+            subset=None if subset is None else _read_subset(subset, embeddings.n, ids, id_column),
+            rounds=rounds,
+            zeros=zeros,
+            centroids=centroids,
             seed=seed,
             threads=threads,
             progress=progress,
         )
-    made.save(out, ids=None if ids is None else ids.array(), force=force)
+    made.save(out, ids=None if ids is None else ids.array(), centroids=centroids, force=force)
     _report(
         as_json,
         {**made.settings(), "seed": seed, "ids": ids is not None, "pool": str(pool_path), "out": str(out)},
@@ -211,6 +228,19 @@ def demo(
         return
     _print_table(result.table)
     typer.echo(f"report: {result.report}")
+
+
+# Clustering.
+
+
+def _read_subset(given: str, n: int, ids: "Ids | None", id_column: str | None) -> Any:
+    """A fraction, or the rows that a file names."""
+    from hedgerow import pool
+
+    try:
+        return float(given)
+    except ValueError:
+        return pool.find_rows(Path(given), "subset", n, ids, id_column=id_column)
 
 
 # Selecting.
