@@ -116,6 +116,10 @@ def cluster(
     from hedgerow import clusters, pool, store
 
     store.check_target(out, force=force)
+    if centroids:
+        store.check_target(clusters.name_beside(out), force=force)
+        if metric == "euclidean":
+            raise InputError("--centroids goes with the metrics cosine and sqeuclidean")
     embeddings = pool.open_matrix(pool_path, "embeddings", column=column)
     ids = pool.open_ids(pool_path, id_column)
     with _show_progress() as progress:
