@@ -123,7 +123,7 @@ def link_graph(found: Neighbors, threshold: float, needed: int | None, team: Tea
     smaller of the two that it joins (reducible), so pairs that are each other's nearest merge in any order.
     """
     lists = link_lists(found, team)
-    unit = UNIT / max(float(lists.width.max(initial=0.0)), np.finfo(np.float64).tiny)
+    unit = UNIT / (float(lists.width.max(initial=0.0)) or 1.0)
     edges = Edges(
         lists,
         total=np.rint(lists.width.astype(np.float64) * unit).astype(np.int64),
