@@ -94,5 +94,5 @@ def refuse_zeros(zeros: npt.NDArray[np.int64]) -> None:
     told = ", ".join(str(row) for row in zeros[:5]) + (", ..." if len(zeros) > 5 else "")
     raise InputError(
         f"{len(zeros):,} rows of embeddings are all zero and have no cosine distance (rows {told}): "
-        'drop them, or use metric="sqeuclidean"'
+        'drop them, use metric="sqeuclidean", or have `cluster` keep each as a cluster (zeros="singletons")'
     )
