@@ -106,8 +106,7 @@ def run_round(
     if layout is None:
         living, layout = sort_living(living, search, team)
     limits = replace(limits, threshold=state.cap)
-    found = search_once(state, living, layout, team, keep, progress)
-    living, log = merge_round(living, found, limits, team)
+    living, log = merge_round(living, search_once(state, living, layout, team, keep, progress), limits, team)
     joined = join_logs([state.log, log])
     if len(log):
         pairs = usual.pairs * (HARDER if state.passes else 1)
