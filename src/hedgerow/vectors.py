@@ -75,8 +75,9 @@ def forget(raw: npt.NDArray[Any]) -> None:
     while isinstance(owner, np.ndarray) and not isinstance(owner.base, mmap.mmap):
         owner = owner.base
     # mode "c" holds changes that are nowhere else
-    if isinstance(owner, np.memmap) and owner.mode == "r" and hasattr(owner.base, "madvise"):
-        owner.base.madvise(mmap.MADV_DONTNEED)
+    if isinstance(owner, np.memmap) and owner.mode == "r":
+        pages: Any = owner.base
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def widen(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
