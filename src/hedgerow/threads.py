@@ -5,6 +5,7 @@ writes must depend on its range alone, so that one thread and many give the same
 while a team works; two layers of threads would fight for the same cores. No processes: those live in `engines/`.
 """
 
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,8 @@ class Team:
 @contextmanager
 def team(threads: int | None = None) -> Iterator[Team]:
     """A team of `threads` (all cores if None) for the length of a `with` block."""
+    # Kernels reach BLAS through scipy: only a library that is loaded by now can be held to one thread.
+    importlib.import_module("scipy.linalg.cython_blas")
     size = threads or available()
     with threadpool_limits(limits=1, user_api="blas"):
         if size == 1:
