@@ -91,3 +91,16 @@ def farthest_first(points, centers, k, first=None):
         chosen.append(row)
         nearest = np.minimum(nearest, ((points - points[row]) ** 2).sum(axis=1))
     return chosen
+
+
+def successive_law(weights, k):
+    """{sequence of k rows: its probability} when rows are drawn one after the other in proportion to their weights."""
+    law = {(): 1.0}
+    for _ in range(k):
+        law = {
+            (*sequence, row): probability * weights[row] / (weights.sum() - weights[list(sequence)].sum())
+            for sequence, probability in law.items()
+            for row in range(len(weights))
+            if row not in sequence
+        }
+    return law

@@ -20,7 +20,7 @@ Rows = npt.NDArray[np.int64]
 BLOCK_ROWS = 2048
 # Given centers whose distances from all rows are measured at once, by products of matrices; rows meet the others only
 # when they are on top of a heap, one at a time, which is dearer a distance but spares nearly all.
-AT_ONCE = 512
+AT_ONCE = 4096
 LEAST_STRETCH = 100_000  # rows a thread: below, the threads' meeting costs more than the other one's work
 
 
@@ -109,9 +109,7 @@ def _refuse_overflow(norms: Floats) -> None:
         raise InputError("embeddings has rows whose squared length is beyond float32: scale the embeddings down")
 
 
-def _split(
-    points: Points, bounds: npt.NDArray[np.float64], met: npt.NDArray[np.int32], team: Team
-) -> list[_Stretch]:
+def _split(points: Points, bounds: npt.NDArray[np.float64], met: npt.NDArray[np.int32], team: Team) -> list[_Stretch]:
     """Stretches of positions, one a thread where they are long enough; their heaps are not yet built."""
     parts = max(1, min(team.size, len(points) // LEAST_STRETCH))
     edges = [len(points) * part // parts for part in range(parts + 1)]

@@ -93,7 +93,16 @@ def lower(points, residuals, norms, centers, center_residuals, center_norms, are
                 if least >= weights[i] + ERROR * norms[i] + margin:
                     continue
                 weights[i] = settle(
-                    products[i - top], points, residuals, norms, i, centers, center_residuals, center_norms, left, weights[i]
+                    products[i - top],
+                    points,
+                    residuals,
+                    norms,
+                    i,
+                    centers,
+                    center_residuals,
+                    center_norms,
+                    left,
+                    weights[i],
                 )
 
 

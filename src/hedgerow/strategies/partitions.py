@@ -54,4 +54,3 @@ def fill_up(picked: Rows, view: View, k: int, rng: np.random.Generator, name: st
     free[view.labeled_rows()] = False
     free[picked] = False
     return np.concatenate([picked, rng.choice(np.flatnonzero(free), short, replace=False)])
-
