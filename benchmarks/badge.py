@@ -11,12 +11,12 @@ import os
 import sys
 
 import numpy as np
-from pools import make_pool
-from runner import arguments, in_fresh_process, installed_version, measure, save
 
 import hedgerow as hr
 from hedgerow import seeding, threads
 from hedgerow.blocks import open_rows
+from pools import make_pool
+from runner import arguments, in_fresh_process, installed_version, measure, save
 
 SEED = 0
 

@@ -6,6 +6,7 @@ of these is the next center. That is worth the threads' meeting at every center 
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +116,7 @@ def _split(points: Points, bounds: npt.NDArray[np.float64], met: npt.NDArray[np.
     edges = [len(points) * part // parts for part in range(parts + 1)]
     return [
         _Stretch(lo, points.rows[lo:hi], np.arange(hi - lo, dtype=np.int32), bounds[lo:hi], met[lo:hi])
-        for lo, hi in zip(edges, edges[1:], strict=False)
+        for lo, hi in pairwise(edges)
     ]
 
 

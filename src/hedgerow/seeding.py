@@ -50,7 +50,7 @@ class Gradients:
 
     @property
     def block_rows(self) -> int:
-        """Rows a block, a multiple of a segment: a function of the widths alone, so that no answer depends on threads."""
+        """Rows a block, a multiple of a segment: by the widths alone, so that no answer depends on threads."""
         segments = BLOCK_VALUES // (self.points.width + self.residuals.width) // kernels.SEGMENT
         return kernels.SEGMENT * min(max(1, segments), 16)
 
@@ -172,7 +172,8 @@ class _Draw:
             return nearest
 
         starts = list(range(self.folded, self.count, CHECK_CENTERS))
-        return np.minimum.reduce([weights, *self.team.map(check_some, starts)])
+        nearest: Floats = np.minimum.reduce([weights, *self.team.map(check_some, starts)])
+        return nearest
 
     def is_due(self) -> bool:
         """Whether to fold now: if the checks to come, or those since the last fold, cost more than folding.

@@ -33,7 +33,7 @@ class ClusterMargin:
     k_m = margin_factor * k, rounded up, and at most what is unlabeled. Ties at the k_m-th margin go to the lowest row;
     clusters of equal size are visited in a random order, one for the whole batch. `power`: draw the k_m candidates
     without replacement with weight (1 - margin)^power; None takes the lowest margins, as the paper does. O(n +
-    clusters) time; memory beyond the inputs: 12 bytes a picked row and 32 a cluster number in use, with a power 4 a row.
+    clusters) time; memory beyond the inputs: 12 bytes a picked row, 32 a cluster number in use, 4 a row with a power.
     """
 
     margin_factor: float = 10.0
