@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.blocks import ResidualSource, RowSource
+from hedgerow.errors import InputError
 from hedgerow.kernels import seeding as kernels
 from hedgerow.threads import Team
 
@@ -63,6 +64,8 @@ def factor_gradients(points: RowSource, probabilities: RowSource, team: Team) ->
         kernels.measure_norms(points.block(start, stop), made.residuals.block(start, stop), made.norms[start:stop])
 
     _over_blocks(measure, made, team)
+    if not np.isfinite(made.norms).all():
+        raise InputError("embeddings has rows whose squared length is beyond float32: scale the embeddings down")
     return made
 
 

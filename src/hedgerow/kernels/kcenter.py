@@ -2,8 +2,8 @@
 
 Every row carries its squared distance from the nearest of the centers it has met: an upper bound, as centers are only
 ever added. A max-heap has these bounds for keys, ties by lowest row. The row on top meets the centers it has not met
-yet until it has met them all, and then it is the farthest, or until its key falls below another's (Minoux's lazy greedy,
-1978, for distances). Bounds are exact in float64, by direct differences, so that equal points are at distance 0;
+yet until it has met them all, and then it is the farthest, or until its key falls below another's (the lazy greedy of
+Minoux 1978, for distances). Bounds are exact in float64, by direct differences, so that equal points are at distance 0;
 float32 only dismisses centers that are too far to matter.
 """
 
