@@ -15,6 +15,7 @@ from hedgerow.strategies.view import View
 from hedgerow.threads import team
 
 EVERY_KEY = np.uint32(0xFFFFFFFF)  # no key lies above: a threshold that lets all through
+LEAST_RANGE = 1 << 16  # rows a thread: a few milliseconds of draws, as long as it takes to start one
 MOST_MARGIN = 1.01  # probabilities may sum to this much where they are float16
 
 
@@ -61,6 +62,9 @@ def draw_arrivals(margins: npt.NDArray[np.float32], power: float, rng: np.random
         race(margins[start:stop], power, key, start, arrivals[start:stop])
         order_bits(arrivals[start:stop].view(np.uint32))
 
-    with team() as threads:
-        threads.ranges(run, len(margins), least=1 << 16)
+    if len(margins) < 2 * LEAST_RANGE:
+        run(0, len(margins))
+    else:
+        with team() as threads:
+            threads.ranges(run, len(margins), least=LEAST_RANGE)
     return arrivals.view(np.uint32)
