@@ -112,3 +112,16 @@ def graph_linkage(edges, n, threshold):
             return clusters, heights
         heights.append(closest[0])
         clusters[closest[1][0]] |= clusters.pop(closest[1][1])
+
+
+def successive_law(weights, k):
+    """{sequence of k rows: its probability} when rows are drawn one after the other in proportion to their weights."""
+    law = {(): 1.0}
+    for _ in range(k):
+        law = {
+            (*sequence, row): probability * weights[row] / (weights.sum() - weights[list(sequence)].sum())
+            for sequence, probability in law.items()
+            for row in range(len(weights))
+            if row not in sequence
+        }
+    return law

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         LeastConfidence,
         Margin,
         Random,
+        StochasticMargin,
         View,
         select,
     )
@@ -53,6 +54,7 @@ _HOME = {
     "Margin": "strategies",
     "Badge": "strategies",
     "CoreSet": "strategies",
+    "StochasticMargin": "strategies",
     "Random": "strategies",
     "Entropy": "strategies",
     "LeastConfidence": "strategies",
@@ -85,6 +87,7 @@ __all__ = [
     "MissingExtraError",
     "PoolExhaustedError",
     "Random",
+    "StochasticMargin",
     "StoreError",
     "View",
     "cluster",

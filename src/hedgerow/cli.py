@@ -171,7 +171,10 @@ def select(
     ],
     clusters: Annotated[Path | None, typer.Option(help="What `hedgerow cluster` wrote, or a label a row.")] = None,
     strategy: Annotated[
-        str, typer.Option(help="cluster-margin, margin, entropy, least-confidence, badge, coreset or random.")
+        str,
+        typer.Option(
+            help="cluster-margin, margin, stochastic-margin, entropy, least-confidence, badge, coreset or random."
+        ),
     ] = "cluster-margin",
     labeled: Annotated[
         Path | None,
@@ -180,6 +183,10 @@ def select(
     embeddings: Annotated[Path | None, typer.Option(help="Embeddings, for badge and coreset.")] = None,
     margin_factor: Annotated[
         float | None, typer.Option(help="Candidates of cluster-margin, in multiples of k; 10 if not given.")
+    ] = None,
+    power: Annotated[
+        float | None,
+        typer.Option(help="Draw by (1 - margin)^power: rows (stochastic-margin) or candidates (cluster-margin)."),
     ] = None,
     partitions: Annotated[int | None, typer.Option(help="Random parts that badge and coreset work in.")] = None,
     seed: Seed = 0,
@@ -203,7 +210,7 @@ def select(
 
     store.check_target(out, force=force)
     inputs = _Inputs(predictions, clusters, embeddings, labeled, column, id_column, logits)
-    chooser = _make_strategy(strategy, {"margin_factor": margin_factor, "partitions": partitions})
+    chooser = _make_strategy(strategy, {"margin_factor": margin_factor, "power": power, "partitions": partitions})
     for need in ("clusters", "embeddings"):
         if need in chooser.needs and getattr(inputs, need) is None:
             raise InputError(f"the strategy {strategy!r} needs --{need} FILE")

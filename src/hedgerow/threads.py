@@ -5,6 +5,7 @@ in order: one thread and many give the same answer. BLAS is held to one thread w
 would fight for the same cores, and its rounding would depend on their number. No processes: those live in `engines/`.
 """
 
+import importlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,8 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-# Compiled kernels call scipy's BLAS, not numpy's: it must be loaded before its threads can be limited.
-import scipy.linalg.cython_blas  # noqa: F401
 from threadpoolctl import threadpool_limits
 
 T = TypeVar("T")
@@ -77,6 +76,8 @@ class Team:
 @contextmanager
 def team(threads: int | None = None) -> Iterator[Team]:
     """A team of `threads` (all cores if None) for the length of a `with` block."""
+    # Kernels reach BLAS through scipy: only a library that is loaded by now can be held to one thread.
+    importlib.import_module("scipy.linalg.cython_blas")
     size = threads or available()
     with threadpool_limits(limits=1, user_api="blas"):
         if size == 1:

@@ -238,6 +238,8 @@ def test_the_help_names_every_strategy(files: Path, run: Run) -> None:
 def test_options_of_a_strategy(files: Path, run: Run) -> None:
     arguments = ["predictions.npy", "--strategy", "coreset", "--embeddings", "pool.npy", "--partitions", 2, "--json"]
     assert json.loads(run(*select(*arguments, clusters=None)).out)["options"]["partitions"] == 2
+    arguments = ["predictions.npy", "--strategy", "stochastic-margin", "--power", 2, "--json", "--force"]
+    assert json.loads(run(*select(*arguments, clusters=None)).out)["options"] == {"power": 2}
 
 
 @pytest.mark.parametrize("form", ["ids.parquet", "rows.npy", "ids.txt", "batch-0.parquet"])
@@ -278,6 +280,8 @@ def write_bad_files() -> None:
         (["predictions.npy", "--strategy", "cluster-margins"], 1, ["did you mean 'cluster-margin'?"]),
         (["predictions.npy", "--strategy", "coreset"], 1, ["'coreset' needs --embeddings"]),
         (["predictions.npy", "--strategy", "margin", "--partitions", 2], 1, ["--partitions", "'margin'"]),
+        (["predictions.npy", "--strategy", "margin", "--power", 2], 1, ["--power", "'margin'"]),
+        (["predictions.npy", "--power", -1], 1, ["power must be at least 0"]),
         (["predictions.npy", "--margin-factor", 0.5], 1, ["margin_factor must be at least 1"]),
         (["predictions.npy", "--strategy", "entropy", "--logits"], 1, ["--logits"]),
         (["predictions.npy", "--seed", -1], 1, ["seed must be at least 0"]),

@@ -1,5 +1,6 @@
 """BADGE's draws against the enumerated law of k-means++ over gradients made whole."""
 
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -8,75 +9,215 @@ from scipy.stats import chi2
 
 import hedgerow as hr
 import reference
-from hedgerow.kernels.plusplus import lower_to_center
-from hedgerow.strategies.badge import seed_plusplus
+from hedgerow import seeding, threads
+from hedgerow.blocks import open_rows
+from hedgerow.kernels import seeding as kernels
+from hedgerow.strategies import partitions
 
-TRIALS = 20_000
+TRIALS = 6_000
+RARE, NEVER = 1e-3, 1e-6  # p-values: of a law that holds, of one that does not
+N, K = 7, 4
 
 
-@pytest.fixture(scope="module")
-def pool():
-    """(probabilities, embeddings) of 6 rows, 3 classes, 4 dimensions."""
+@pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
+def pool(request):
+    """(probabilities, embeddings) of a few rows in 4 dimensions, two of them near-duplicates."""
     rng = np.random.default_rng(5)
-    return rng.dirichlet(np.ones(3), 6).astype(np.float32), rng.normal(size=(6, 4)).astype(np.float32)
+    probabilities = rng.dirichlet(np.ones(request.param), N).astype(np.float32)
+    embeddings = rng.normal(size=(N, 4)).astype(np.float32)
+    probabilities[1], embeddings[1] = probabilities[0], embeddings[0] * np.float32(1.2)
+    return probabilities, embeddings
 
 
-def factor(probabilities):
-    return probabilities - np.eye(probabilities.shape[1], dtype=np.float32)[probabilities.argmax(axis=1)]
+def make_whole(probabilities, embeddings):
+    return reference.gradients(probabilities.astype(np.float64), embeddings.astype(np.float64))
 
 
-def statistic(counts, law):
-    assert counts.keys() <= law.keys()
+def factor(probabilities, embeddings, team):
+    rows = np.arange(len(embeddings))
+    return seeding.factor_gradients(open_rows(embeddings, rows), open_rows(probabilities, rows), team)
+
+
+def judge(counts, law):
+    """The p-value of the chi-square test, cells of fewer than five expected draws as one (Cochran's rule)."""
     trials = sum(counts.values())
-    return sum((counts.get(key, 0) - trials * p) ** 2 / (trials * p) for key, p in law.items())
+    if counts.keys() - law.keys():
+        return 0.0
+    cells = [(counts.get(key, 0), trials * p) for key, p in law.items()]
+    rare = [cell for cell in cells if cell[1] < 5]
+    cells = [cell for cell in cells if cell[1] >= 5] + ([tuple(np.sum(rare, axis=0))] if rare else [])
+    return chi2.sf(sum((seen - expected) ** 2 / expected for seen, expected in cells), len(cells) - 1)
 
 
-def test_sequences_follow_the_law_of_plusplus_and_not_another(pool):
-    probabilities, embeddings = pool
-    whole = reference.gradients(probabilities.astype(np.float64), embeddings.astype(np.float64))
+def count_draws(pool, patience, seed):
+    """(sequences, folds after the first) over many draws of K centers."""
+    rng = np.random.default_rng(seed)
+    with threads.team(1) as team:
+        gradients = factor(*pool, team)
+        first = int(gradients.norms.argmax())
+        return Counter(
+            tuple(seeding.draw_centers(gradients, K, first, rng, team, patience=patience).tolist())
+            for _ in range(TRIALS)
+        )
+
+
+@pytest.fixture
+def folds(monkeypatch):
+    """How often each run folded, the first center apart."""
+    counted, fold = [], seeding._Draw.fold
+
+    def count(draw):
+        if draw.folded == 0:
+            counted.append(0)
+        else:
+            counted[-1] += 1
+        fold(draw)
+
+    monkeypatch.setattr(seeding._Draw, "fold", count)
+    return counted
+
+
+@pytest.mark.parametrize(
+    ("patience", "batch", "expected"),
+    [(0.0, 1, {2}), (0.0, 16, {0, 1, 2}), (1.0, 2, {0, 1, 2}), (np.inf, 3, {0}), (np.inf, 16, {0})],
+    ids=["always", "always in batches", "adaptively", "never", "never in batches"],
+)
+def test_sequences_follow_the_law_of_plusplus_and_not_another(pool, patience, batch, expected, folds, monkeypatch):
+    monkeypatch.setattr(seeding, "LEAST_BATCH", batch)
+    monkeypatch.setattr(seeding, "MOST_BATCH", batch)
+    monkeypatch.setattr(seeding, "OVERHEAD", 0)  # so that seven rows are worth folding, or not
+    whole = make_whole(*pool)
     first = int((whole**2).sum(axis=1).argmax())
-    law = reference.plusplus_law(whole, first, 4)
+    law = reference.plusplus_law(whole, first, K)
+    counts = count_draws(pool, patience, seed=batch)
+    assert set(folds) <= expected
+    assert max(folds) == max(expected) or patience == 0.0
+    assert judge(counts, law) > RARE
+    assert judge(counts, reference.plusplus_law(whole, first, K, power=1)) < NEVER
+
+
+def test_uniform_and_partitioned_draws_do_not_follow_the_law(pool):
+    probabilities, embeddings = pool
+    whole = make_whole(*pool)
+    first = int((whole**2).sum(axis=1).argmax())
+    law = reference.plusplus_law(whole, first, 2)
+    sets = Counter()
+    for sequence, p in law.items():
+        sets[frozenset(sequence)] += p
+    rest = [row for row in range(N) if row != first]
     rng = np.random.default_rng(0)
-    residuals = factor(probabilities)
-    counts = Counter(
-        tuple(seed_plusplus(residuals, embeddings, 4, "largest-norm", rng).tolist()) for _ in range(TRIALS)
-    )
-    limit = chi2.ppf(0.999, len(law) - 1)
-    assert statistic(counts, law) < limit
-    assert statistic(counts, reference.plusplus_law(whole, first, 4, power=1)) > limit
-    assert statistic(counts, reference.plusplus_law(whole, first, 4, power=0)) > limit
+    uniform = Counter(frozenset((first, int(rng.choice(rest)))) for _ in range(TRIALS))
+    view = hr.View(N, probabilities=probabilities, embeddings=embeddings)
+    with threads.team(1) as team:
+
+        def count_sets(parts):
+            def pick(rows, share):
+                return hr.Badge().pick(view, rows, share, rng, team)
+
+            return Counter(
+                frozenset(partitions.pick_by_parts(view, 2, parts, rng, pick, "badge").tolist()) for _ in range(TRIALS)
+            )
+
+        parted, undivided = count_sets(2), count_sets(1)
+    assert judge(uniform, sets) < NEVER
+    assert judge(parted, sets) < NEVER
+    assert judge(undivided, sets) > RARE
 
 
 def test_a_random_first_center_is_uniform_and_the_rest_follows(pool):
     probabilities, embeddings = pool
-    whole = reference.gradients(probabilities.astype(np.float64), embeddings.astype(np.float64))
-    law = {sequence: p / 6 for first in range(6) for sequence, p in reference.plusplus_law(whole, first, 2).items()}
-    rng = np.random.default_rng(1)
-    residuals = factor(probabilities)
-    counts = Counter(tuple(seed_plusplus(residuals, embeddings, 2, "random", rng).tolist()) for _ in range(TRIALS))
-    assert statistic(counts, law) < chi2.ppf(0.999, len(law) - 1)
+    whole = make_whole(*pool)
+    law = {s: p / N for first in range(N) for s, p in reference.plusplus_law(whole, first, 2).items()}
+    view, rng = hr.View(N, probabilities=probabilities, embeddings=embeddings), np.random.default_rng(1)
+    badge, rows = hr.Badge(first="random"), np.arange(N)
+    with threads.team(1) as team:
+        counts = Counter(tuple(badge.pick(view, rows, 2, rng, team).tolist()) for _ in range(TRIALS))
+    assert judge(counts, law) > RARE
 
 
 def test_select_draws_by_the_same_law_among_the_unlabeled(pool):
     probabilities, embeddings = pool
     rows = np.array([0, 2, 3, 5])
-    whole = reference.gradients(probabilities.astype(np.float64), embeddings.astype(np.float64))[rows]
+    whole = make_whole(*pool)[rows]
     first = int((whole**2).sum(axis=1).argmax())
     law = {tuple(rows[list(s)].tolist()): p for s, p in reference.plusplus_law(whole, first, 3).items()}
-    given = {"probabilities": probabilities, "embeddings": embeddings, "labeled": [1, 4]}
-    counts = Counter(tuple(hr.select("badge", 3, **given, seed=seed).rows.tolist()) for seed in range(3000))
-    assert statistic(counts, law) < chi2.ppf(0.999, len(law) - 1)
+    given = {"probabilities": probabilities, "embeddings": embeddings, "labeled": [1, 4, 6]}
+    counts = Counter(tuple(hr.select("badge", 3, **given, seed=seed).rows.tolist()) for seed in range(600))
+    assert judge(counts, law) > RARE
 
 
-def test_factored_distances_equal_those_of_whole_gradients():
-    rng = np.random.default_rng(2)
-    for width, d in [(2, 3), (5, 17), (40, 64)]:
-        probabilities = rng.dirichlet(np.ones(width), 50).astype(np.float32)
-        embeddings = rng.normal(size=(50, d)).astype(np.float32)
-        residuals = factor(probabilities)
-        whole = (residuals[:, :, None].astype(np.float64) * embeddings[:, None, :]).reshape(50, -1)
-        norms, weights = (whole**2).sum(axis=1), np.full(50, np.inf)
-        total = lower_to_center(residuals, embeddings, norms, 7, weights)
-        expected = ((whole - whole[7]) ** 2).sum(axis=1)
-        assert np.allclose(weights, expected, rtol=1e-9, atol=1e-9)
-        assert total == pytest.approx(expected.sum())
+@pytest.mark.parametrize(("classes", "d"), [(2, 3), (5, 17), (40, 64), (100, 5)])
+def test_weights_equal_the_distances_of_whole_gradients(classes, d):
+    """Also over several tiles, and for near-duplicates, whose distances float32 products have lost."""
+    rng = np.random.default_rng(classes)
+    n, c = 600, 700
+    probabilities = rng.dirichlet(np.ones(classes), n + c).astype(np.float32)
+    embeddings = rng.normal(size=(n + c, d)).astype(np.float32) + 3
+    copies = rng.integers(n, n + c, 200)
+    probabilities[:200] = probabilities[copies]
+    embeddings[:200] = embeddings[copies] * (1 + rng.choice([0, 1e-5, 1e-3], (200, 1))).astype(np.float32)
+    wide = make_whole(probabilities, embeddings).astype(np.float64)
+    norms = (wide**2).sum(axis=1)
+    expected = np.array([((wide[n:] - row) ** 2).sum(axis=1).min() for row in wide[:n]])
+    with threads.team(1) as team:
+        draw = seeding._Draw(factor(probabilities, embeddings, team), c, rng, team, 0.0)
+        draw.add(np.arange(n, n + c))
+        draw.fold()
+    assert np.allclose(draw.gradients.norms, norms, rtol=1e-5)
+    assert np.allclose(draw.weights[:n], expected, rtol=2e-3, atol=1e-12 * norms.max())
+    assert (draw.weights[:n] == 0).sum() == (embeddings[:200] == embeddings[copies]).all(axis=1).sum()
+    assert (draw.weights[n:] == 0).all()
+    assert draw.total == pytest.approx(expected.sum(), rel=1e-3)
+
+
+def test_rows_are_drawn_by_their_weights():
+    weights = np.zeros(1000, np.float32)
+    rows = np.array([3, 127, 128, 500, 999])
+    weights[rows] = [1, 2, 3, 4, 5]
+    sums = np.empty(-(-len(weights) // kernels.SEGMENT))
+    kernels.add_segments(weights, sums)
+    drawn = np.empty(30_000, np.int64)
+    kernels.draw_rows(weights, np.cumsum(sums), np.random.default_rng(0).random(30_000), drawn)
+    counts = Counter(drawn.tolist())
+    assert judge(counts, dict(zip(rows.tolist(), np.arange(1, 6) / 15, strict=True))) > RARE
+    edges = np.empty(2, np.int64)
+    kernels.draw_rows(weights, np.cumsum(sums), np.array([0.0, np.nextafter(1, 0)]), edges)
+    assert edges.tolist() == [3, 999]
+
+
+def test_near_duplicate_groups_are_covered_as_full_folding_covers_them():
+    """The potential tells a law that is not that of k-means++ where distances collapse: random and parts fail it."""
+    rng = np.random.default_rng(0)
+    groups, d, n, k = 60, 16, 4000, 300
+    middles = rng.normal(size=(groups, d))
+    sizes = np.arange(1, groups + 1) ** -1.5
+    embeddings = (middles[rng.choice(groups, n, p=sizes / sizes.sum())] + 0.01 * rng.normal(size=(n, d))).astype("f4")
+    logits = embeddings @ rng.normal(size=(d, 4)).astype("f4")
+    probabilities = reference.softmax(logits).astype(np.float32)
+    view = hr.View(n, probabilities=probabilities, embeddings=embeddings)
+    with threads.team(1) as team:
+        gradients = factor(probabilities, embeddings, team)
+        first = int(gradients.norms.argmax())
+
+        def average(draw, runs=12):
+            found = (seeding.measure_potential(gradients, draw(np.random.default_rng(s)), team) for s in range(runs))
+            return np.mean(list(found))
+
+        folding, adaptive = (
+            average(lambda rng, p=patience: seeding.draw_centers(gradients, k, first, rng, team, patience=p))
+            for patience in (0.0, 1.0)
+        )
+        parted = average(lambda rng: hr.Badge(partitions=20)(view, k, rng))
+        random = average(lambda rng: hr.Random()(view, k, rng))
+    assert adaptive == pytest.approx(folding, rel=0.02)
+    assert parted > 2 * folding
+    assert random > 5 * folding
+
+
+def test_a_few_rows_in_every_order_have_one_law():
+    """A pool of three distinct points: both orders of the last two, and never a copy while a distinct one is left."""
+    embeddings = np.array([[4, 0], [0, 1], [0, 1], [1, 0], [4, 0]], np.float32)
+    view = hr.View(5, probabilities=np.tile(np.float32([0.25, 0.75]), (5, 1)), embeddings=embeddings)
+    seen = {tuple(hr.Badge()(view, 3, np.random.default_rng(s)).tolist()) for s in range(200)}
+    allowed = {(0, *rest) for copy in (1, 2) for rest in itertools.permutations((copy, 3))}
+    assert seen == allowed

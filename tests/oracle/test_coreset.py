@@ -5,6 +5,7 @@ import pytest
 
 import hedgerow as hr
 import reference
+from hedgerow import centers, threads
 
 
 def scale(points, metric):
@@ -47,3 +48,42 @@ def test_the_radius_is_within_twice_the_best():
     rows = hr.select("coreset", 8, embeddings=points).rows
     radius = np.sqrt(((points[:, None] - points[rows][None]) ** 2).sum(axis=2).min(axis=1).max())
     assert radius <= 2 * np.sqrt(5)  # the eight true centers reach every point within sqrt(5)
+
+
+@pytest.mark.parametrize("at_once", [1, 30, 4096])
+def test_many_labeled_rows_are_the_first_centers(at_once, monkeypatch):
+    """Met all at once by products of matrices, or one at a time; also where float32 products are all rounding."""
+    monkeypatch.setattr(centers, "AT_ONCE", at_once)
+    for seed, (offset, scale) in enumerate([(0, 1), (1000, 1), (50, 1e-3)]):
+        rng = np.random.default_rng(seed)
+        points = (offset + scale * rng.normal(size=(700, 20))).astype(np.float32)
+        labeled = np.arange(700) < 600
+        wide = points.astype(np.float64)
+        batch = hr.select("coreset", 60, embeddings=points, labeled=labeled, seed=seed)
+        expected = reference.farthest_first(wide[600:], wide[:600], 60)
+        assert batch.rows.tolist() == [600 + row for row in expected]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_stretches_and_threads_change_nothing(size, monkeypatch):
+    rng = np.random.default_rng(size)
+    points = np.round(rng.normal(size=(500, 3)), 1).astype(np.float32)  # many ties
+    pool = centers.Points(points, np.arange(500))
+    given = points[rng.choice(500, 5)]
+    sequences = []
+    for least, count in ((1000, 1), (20, size), (1, 5)):
+        monkeypatch.setattr(centers, "LEAST_STRETCH", least)
+        with threads.team(count) as team:
+            sequences.append(centers.choose_centers(pool, given, 300, -1, 0.0, team).tolist())
+            sequences.append(centers.choose_centers(pool, given[:0], 300, 7, 0.0, team)[1:].tolist())
+    assert sequences[0] == sequences[2] == sequences[4]
+    assert sequences[1] == sequences[3] == sequences[5]
+    wide = points.astype(np.float64)
+    plain = reference.farthest_first(wide, given.astype(np.float64), len(sequences[0]))
+    assert sequences[0] == plain
+
+
+def test_the_radius_is_the_largest_distance():
+    points = np.array([[0, 0], [3, 4], [10, 0]], np.float32)
+    with threads.team(1) as team:
+        assert centers.measure_radius(centers.Points(points, np.arange(3)), points[:1], team) == 10

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hedgerow as hr
+from hedgerow import seeding, threads
+from hedgerow.blocks import open_rows
 
 seeds = st.integers(0, 2**32)
 sizes = st.integers(1, 60)
@@ -51,7 +53,16 @@ def test_a_batch_is_k_distinct_unlabeled_rows_and_the_same_again(name, n, seed, 
     assert np.array_equal(batch.rows, again.rows)
 
 
-@pytest.mark.parametrize("strategy", [hr.Badge(partitions=3), hr.Badge(first="random"), hr.CoreSet(partitions=3)])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        hr.Badge(partitions=3),
+        hr.Badge(first="random"),
+        hr.CoreSet(partitions=3),
+        hr.ClusterMargin(2, power=1),
+        hr.StochasticMargin(3),
+    ],
+)
 @settings(deadline=None, max_examples=40)
 @given(n=sizes, seed=seeds, share=st.floats(0, 1))
 def test_settings_change_nothing_about_that(strategy, n, seed, share):
@@ -130,3 +141,17 @@ def test_margins_do_not_depend_on_threads_or_chunks(n, seed, threads, cuts):
     whole = hr.margins(probabilities, threads=1)
     assert np.array_equal(hr.margins(probabilities, threads=threads), whole)
     assert np.array_equal(hr.margins(iter(np.split(probabilities, sorted(min(cut, n) for cut in cuts)))), whole)
+
+
+@settings(deadline=None, max_examples=15)
+@given(n=st.integers(2000, 9000), seed=seeds, count=st.integers(2, 4), classes=st.integers(2, 5))
+def test_centers_do_not_depend_on_threads(n, seed, count, classes):
+    rng = np.random.default_rng(seed)
+    probabilities = rng.dirichlet(np.ones(classes), n).astype(np.float32)
+    embeddings, rows = rng.normal(size=(n, 70)).astype(np.float32), np.arange(n)
+    picked = []
+    for size in (1, count):
+        with threads.team(size) as team:
+            gradients = seeding.factor_gradients(open_rows(embeddings, rows), open_rows(probabilities, rows), team)
+            picked.append(seeding.draw_centers(gradients, 200, 0, np.random.default_rng(seed), team, patience=0.1))
+    assert np.array_equal(*picked)

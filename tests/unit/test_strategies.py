@@ -40,7 +40,7 @@ def test_one_seed_one_answer(name, given):
     assert np.array_equal(first, hr.select(hr.STRATEGIES[name](), 50, **given, seed=3).rows)
 
 
-@pytest.mark.parametrize("name", ["cluster-margin", "badge", "random"])
+@pytest.mark.parametrize("name", ["cluster-margin", "stochastic-margin", "badge", "random"])
 def test_another_seed_another_answer(name, given):
     assert not np.array_equal(hr.select(name, 50, **given, seed=0).rows, hr.select(name, 50, **given, seed=1).rows)
 
@@ -252,6 +252,7 @@ def test_what_a_strategy_returns_is_checked(returned, message):
 @pytest.mark.parametrize(
     ("name", "missing", "message"),
     [
+        ("stochastic-margin", "probabilities", "'stochastic-margin' needs margins: pass probabilities"),
         ("margin", "probabilities", "'margin' needs margins: pass probabilities=... or margins=..."),
         ("cluster-margin", "clusters", "'cluster-margin' needs clusters: pass clusters"),
         ("badge", "embeddings", "'badge' needs embeddings: pass embeddings"),
@@ -342,6 +343,11 @@ def test_unknown_needs_are_refused(given):
         (lambda: hr.ClusterMargin(0.5), "margin_factor must be at least 1"),
         (lambda: hr.ClusterMargin(np.inf), "margin_factor must be finite"),
         (lambda: hr.ClusterMargin("ten"), "margin_factor must be a number"),
+        (lambda: hr.ClusterMargin(power=-1), "power must be at least 0"),
+        (lambda: hr.ClusterMargin(power="one"), "power must be a number"),
+        (lambda: hr.StochasticMargin(-0.5), "power must be at least 0"),
+        (lambda: hr.StochasticMargin(np.nan), "power must be finite"),
+        (lambda: hr.StochasticMargin(True), "power must be a number"),
         (lambda: hr.Badge(partitions=0), "partitions must be at least 1"),
         (lambda: hr.Badge(partitions=1.5), "partitions must be a whole number"),
         (lambda: hr.Badge(first="largest"), "unknown first 'largest': did you mean 'largest-norm'"),
@@ -441,3 +447,106 @@ def test_copies_of_labeled_rows_are_no_new_points():
     assert batch.rows.tolist() == [4, 8]
     with pytest.warns(hr.HedgerowWarning, match="coreset found 2 distinct points for a batch of 5"):
         assert len(np.unique(hr.select("coreset", 5, embeddings=points, labeled=[0]).rows)) == 5
+
+
+# Draws by margin.
+
+
+def test_a_draw_by_margin_refuses_margins_of_logits():
+    for strategy in (hr.StochasticMargin(), hr.ClusterMargin(power=1)):
+        with pytest.raises(hr.InputError, match=r"margins holds 2.5 in row 1: a draw by margin needs"):
+            hr.select(strategy, 1, margins=[0.1, 2.5, 0.3], clusters=[0, 1, 2])
+    assert len(hr.select("stochastic-margin", 3, margins=np.float32([0.1, 1.005, 0.3]))) == 3
+
+
+def test_sure_rows_come_last_in_random_order():
+    margins = np.array([1.0, 0.9999, 1.0, 1.0, 0.2, 1.0], np.float32)
+    batches = [hr.select(hr.StochasticMargin(8.0), 6, margins=margins, seed=seed).rows for seed in range(30)]
+    assert {frozenset(rows[:2].tolist()) for rows in batches} == {frozenset({1, 4})}
+    assert len({rows[2:].tobytes() for rows in batches}) > 10
+    batches = [hr.select(hr.StochasticMargin(0), 1, margins=margins, seed=seed).rows[0] for seed in range(60)]
+    assert set(batches) == set(range(6))
+
+
+def test_a_large_power_is_margin(given):
+    given["margins"] = np.linspace(0, 0.99, N)[np.random.default_rng(0).permutation(N)]
+    by_margin = hr.select("margin", 20, **given).rows
+    assert np.array_equal(hr.select(hr.StochasticMargin(1e5), 20, **given).rows, by_margin)
+    drawn = hr.select(hr.ClusterMargin(3, power=1e5), 20, **given, seed=4).rows
+    assert set(drawn) <= set(hr.select("margin", 60, **given).rows)
+
+
+def test_without_a_power_cluster_margin_is_the_paper(given):
+    for seed in range(5):
+        assert np.array_equal(
+            hr.select(hr.ClusterMargin(2.0, None), 30, **given, seed=seed).rows,
+            hr.select(hr.ClusterMargin(2.0), 30, **given, seed=seed).rows,
+        )
+    drawn = [hr.select(hr.ClusterMargin(1.0, power=1.0), 30, **given, seed=seed).rows for seed in range(2)]
+    assert set(drawn[0]) != set(drawn[1])
+
+
+# Hard data for BADGE and CoreSet.
+
+DIVERSE = [hr.Badge(), hr.Badge(first="random"), hr.CoreSet(), hr.CoreSet(metric="cosine")]
+
+
+@pytest.mark.parametrize("strategy", DIVERSE)
+def test_equal_embeddings_are_one_point(strategy):
+    given = {"probabilities": np.tile([[0.5, 0.3, 0.2]], (40, 1)), "embeddings": np.full((40, 6), 0.1)}
+    with pytest.warns(hr.HedgerowWarning, match="found 1 distinct points for a batch of 7"):
+        assert len(np.unique(hr.select(strategy, 7, **given).rows)) == 7
+
+
+@pytest.mark.parametrize("strategy", DIVERSE)
+def test_all_rows_can_be_picked_without_a_warning(strategy, given):
+    del given["labeled"]
+    assert sorted(hr.select(strategy, N, **given).rows) == list(range(N))
+
+
+def test_one_predicted_class_is_no_trouble():
+    rng = np.random.default_rng(0)
+    probabilities = np.column_stack([np.linspace(0.6, 0.99, 50), np.linspace(0.4, 0.01, 50)])
+    rows = hr.select("badge", 20, probabilities=probabilities, embeddings=rng.normal(size=(50, 3))).rows
+    assert len(np.unique(rows)) == 20
+    with pytest.raises(hr.InputError, match="at least 2 columns"):
+        hr.select("badge", 2, probabilities=np.ones((50, 1)), embeddings=rng.normal(size=(50, 3)))
+
+
+def test_ten_thousand_classes():
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet(np.full(10_000, 0.01), 300).astype(np.float32)
+    rows = hr.select("badge", 40, probabilities=probabilities, embeddings=rng.normal(size=(300, 4)).astype("f4")).rows
+    assert len(np.unique(rows)) == 40
+
+
+@pytest.mark.parametrize("labeled", [None, [], np.zeros(N, bool)])
+@pytest.mark.parametrize("strategy", DIVERSE)
+def test_an_empty_labeled_set_is_none(strategy, labeled, given):
+    given["labeled"] = None
+    expected = hr.select(strategy, 20, **given).rows
+    assert np.array_equal(hr.select(strategy, 20, **(given | {"labeled": labeled})).rows, expected)
+
+
+@pytest.mark.parametrize("name", ["badge", "coreset"])
+def test_lengths_beyond_float32_are_refused(name, given):
+    given["embeddings"] = given["embeddings"] * np.float32(1e25)
+    with pytest.raises(hr.InputError, match="squared length is beyond float32"):
+        hr.select(name, 5, **given)
+
+
+@pytest.mark.parametrize("strategy", DIVERSE)
+def test_how_the_arrays_lie_in_memory_changes_nothing(strategy, given):
+    """float64, float16, columns first, read-only: the same numbers, the same rows."""
+    given["embeddings"] = given["embeddings"].astype(np.float16).astype(np.float32)
+    expected = hr.select(strategy, 30, **given).rows
+    locked = given["embeddings"].copy()
+    locked.flags.writeable = False
+    for embeddings in (
+        given["embeddings"].astype(np.float64),
+        given["embeddings"].astype(np.float16),
+        np.asfortranarray(given["embeddings"]),
+        np.repeat(given["embeddings"], 2, axis=0)[::2],
+        locked,
+    ):
+        assert np.array_equal(hr.select(strategy, 30, **(given | {"embeddings": embeddings})).rows, expected)

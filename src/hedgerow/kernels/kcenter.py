@@ -1,10 +1,25 @@
-"""Greedy k-center, the plain loop: distances by direct differences, so that equal points are at distance 0."""
+"""Greedy k-center by lazy bounds: the sequence of the plain loop, with a fraction of its distances.
+
+Every row carries its squared distance from the nearest of the centers it has met: an upper bound, as centers are only
+ever added. A max-heap has these bounds for keys, ties by lowest row. The row on top meets the centers it has not met
+yet until it has met them all, and then it is the farthest, or until its key falls below another's (the lazy greedy of
+Minoux 1978, for distances). Bounds are exact in float64, by direct differences, so that equal points are at distance 0;
+float32 only dismisses centers that are too far to matter.
+"""
 
 import numpy as np
 from numba import njit
 
+ROW_TILE, CENTER_TILE = 256, 512  # a tile of products is 512 KiB of float32 and stays in a core's cache
+TOGETHER = 4  # centers estimated in one loop: as many sums as hide the latency of adding
+UNIT = 2.0**-24  # the rounding of a float32 operation, relative
+TAKEN = -1.0  # the key of a row that was chosen: below every distance
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+SUMS = {"reassoc", "contract"}
+MINIMA = {"reassoc", "contract", "nsz", "nnan"}  # no product is NaN: `centers.py` sees to that
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS)
 def squared_distance(x, y):
     """|x - y|^2 of two float32 vectors, in float64."""
     total = 0.0
@@ -14,37 +29,153 @@ def squared_distance(x, y):
     return total
 
 
-@njit(cache=True, nogil=True)
-def lower_to_centers(points, centers, nearest):
-    """nearest (m,) float64 down to the squared distance from the closest of the centers (c, d). Cost: m c d."""
-    for i in range(nearest.size):
-        for c in range(centers.shape[0]):
-            nearest[i] = min(nearest[i], squared_distance(points[i], centers[c]))
+@njit(cache=True, nogil=True, fastmath=SUMS)
+def estimate_distance(x, y):
+    """|x - y|^2 of two float32 vectors, in float32: twice as quick."""
+    total = np.float32(0)
+    for j in range(x.size):
+        gap = x[j] - y[j]
+        total += gap * gap
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS)
+def estimate_least(x, y0, y1, y2, y3):
+    """The least of |x - y|^2 over four y, in float32."""
+    total_0, total_1, total_2, total_3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+    for j in range(x.size):
+        gap_0, gap_1, gap_2, gap_3 = x[j] - y0[j], x[j] - y1[j], x[j] - y2[j], x[j] - y3[j]
+        total_0 += gap_0 * gap_0
+        total_1 += gap_1 * gap_1
+        total_2 += gap_2 * gap_2
+        total_3 += gap_3 * gap_3
+    return min(min(total_0, total_1), min(total_2, total_3))
 
 
 @njit(cache=True, nogil=True)
-def find_farthest(nearest):
-    """The row with the largest entry, the lowest such row."""
-    farthest = 0
-    for i in range(1, nearest.size):
-        if nearest[i] > nearest[farthest]:
-            farthest = i
-    return farthest
+def measure_norms(points, rows, norms):
+    """norms (m,) float32 = |points[rows]|^2."""
+    for i in range(rows.size):
+        total = 0.0
+        for j in range(points.shape[1]):
+            total += np.float64(points[rows[i], j]) ** 2
+        norms[i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=MINIMA)
+def find_least(products, norms):
+    """min over j of norms[j] - 2 products[j]."""
+    least = norms[0] - np.float32(2) * products[0]
+    for j in range(products.size):
+        least = min(least, norms[j] - np.float32(2) * products[j])
+    return least
 
 
 @njit(cache=True, nogil=True)
-def take_farthest(points, nearest, first, coincident, chosen):
-    """Fills chosen (k,) int64 greedily; returns how many before no row was farther than `coincident` from a center.
+def lower(points, norms, centers, center_norms, area, bounds):
+    """bounds (m,) float64 down to the exact squared distance from the nearest of the centers (c, d), c >= 1.
 
-    points (m, d) float32; nearest (m,) float64 squared distances, updated; `first`: where to begin, -1 for the
-    farthest. Cost: k m d.
+    points (m, d), norms (m,) and the same of the centers: float32; area: flat, ROW_TILE * CENTER_TILE. Products of
+    matrices say which centers may be nearer than the bound, up to their rounding; these are measured. Cost: m c d.
     """
+    error = 2.0 * UNIT * (points.shape[1] + 8)  # of the norms: more than the worst case of a sum of d products
+    for top in range(0, len(points), ROW_TILE):
+        bottom = min(top + ROW_TILE, len(points))
+        for left in range(0, len(centers), CENTER_TILE):
+            right = min(left + CENTER_TILE, len(centers))
+            shape = (bottom - top, right - left)
+            products = area[: shape[0] * shape[1]].reshape(shape)
+            np.dot(points[top:bottom], centers[left:right].T, products)
+            most = center_norms[left:right].max()
+            for i in range(top, bottom):
+                least = norms[i] + find_least(products[i - top], center_norms[left:right])
+                if least >= bounds[i] + error * (norms[i] + most):
+                    continue
+                for j in range(left, right):
+                    both = np.float64(norms[i]) + np.float64(center_norms[j])
+                    if both - 2.0 * products[i - top, j - left] < bounds[i] + error * both:
+                        bounds[i] = min(bounds[i], squared_distance(points[i], centers[j]))
+
+
+@njit(cache=True, nogil=True)
+def sift(heap, keys, place):
+    """Moves the row at `place` down to where it belongs: larger keys above, of equal ones the lower row."""
+    row, key = heap[place], keys[place]
+    while True:
+        child = 2 * place + 1
+        if child >= heap.size:
+            break
+        if child + 1 < heap.size and (
+            keys[child + 1] > keys[child] or (keys[child + 1] == keys[child] and heap[child + 1] < heap[child])
+        ):
+            child += 1
+        if keys[child] < key or (keys[child] == key and heap[child] > row):
+            break
+        heap[place], keys[place] = heap[child], keys[child]
+        place = child
+    heap[place], keys[place] = row, key
+
+
+@njit(cache=True, nogil=True)
+def build_heap(heap, keys):
+    """Orders heap (m,) int32 and its keys (m,) float64 as a heap. O(m)."""
+    for place in range(heap.size // 2 - 1, -1, -1):
+        sift(heap, keys, place)
+
+
+@njit(cache=True, nogil=True)
+def settle_top(points, rows, centers, count, heap, keys, met):
+    """Brings the farthest row to the top of the heap, its key exact for the first `count` centers; returns it.
+
+    points (N, d) float32 of which rows (m,) int64 are the pool; centers (>= count, d) float32; met (m,) int32: how many
+    centers a row has met.
+    """
+    while met[heap[0]] < count and keys[0] != TAKEN:
+        runner_up = TAKEN
+        for place in range(1, min(3, heap.size)):
+            runner_up = max(runner_up, keys[place])
+        row = heap[0]
+        met[row], keys[0] = meet(points[rows[row]], centers, met[row], count, keys[0], runner_up)
+        sift(heap, keys, 0)
+    return heap[0]
+
+
+@njit(cache=True, nogil=True)
+def meet(point, centers, at, count, key, level):
+    """(how many centers are met, the key): from center `at` on, until `count` are met or the key is below `level`."""
+    slack = 1.0 + 2.0 * UNIT * (point.size + 8)  # what a sum of float32 squares may be off by, and more
+    limit = np.float32(key * slack)
+    while at < count and key >= level:
+        ahead = min(TOGETHER, count - at)
+        if ahead == TOGETHER:
+            least = estimate_least(point, centers[at], centers[at + 1], centers[at + 2], centers[at + 3])
+        else:
+            ahead = 1
+            least = estimate_distance(point, centers[at])
+        if not least > limit:
+            for c in range(at, at + ahead):
+                key = min(key, squared_distance(point, centers[c]))
+            limit = np.float32(key * slack)
+        at += ahead
+    return at, key
+
+
+@njit(cache=True, nogil=True)
+def take_top(heap, keys):
+    """Takes the row on top out of the race."""
+    keys[0] = TAKEN
+    sift(heap, keys, 0)
+
+
+@njit(cache=True, nogil=True)
+def take_farthest(points, rows, centers, count, coincident, heap, keys, met, chosen):
+    """Fills chosen (k,) int64 greedily, and `centers` from `count` on; returns how many before the farthest row was
+    no farther than `coincident` from a center."""
     for t in range(chosen.size):
-        row = first if t == 0 and first >= 0 else find_farthest(nearest)
-        if nearest[row] <= coincident:
+        row = settle_top(points, rows, centers, count + t, heap, keys, met)
+        if keys[0] <= coincident:
             return t
         chosen[t] = row
-        for i in range(nearest.size):
-            nearest[i] = min(nearest[i], squared_distance(points[i], points[row]))
-        nearest[row] = -1.0  # never again, also where rows this close count as apart
+        centers[count + t] = points[rows[row]]
+        take_top(heap, keys)
     return chosen.size

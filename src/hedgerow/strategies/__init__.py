@@ -17,7 +17,7 @@ from hedgerow.errors import InputError, PoolExhaustedError
 from hedgerow.strategies.badge import Badge
 from hedgerow.strategies.cluster_margin import ClusterMargin
 from hedgerow.strategies.coreset import CoreSet
-from hedgerow.strategies.margin import Margin
+from hedgerow.strategies.margin import Margin, StochasticMargin
 from hedgerow.strategies.random import Random
 from hedgerow.strategies.uncertainty import Entropy, LeastConfidence
 from hedgerow.strategies.view import View
@@ -32,6 +32,7 @@ __all__ = [
     "LeastConfidence",
     "Margin",
     "Random",
+    "StochasticMargin",
     "View",
     "select",
 ]
@@ -39,6 +40,7 @@ __all__ = [
 STRATEGIES: dict[str, type[Any]] = {
     "cluster-margin": ClusterMargin,
     "margin": Margin,
+    "stochastic-margin": StochasticMargin,
     "badge": Badge,
     "coreset": CoreSet,
     "random": Random,

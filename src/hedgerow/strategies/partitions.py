@@ -1,4 +1,4 @@
-"""What BADGE and CoreSet share: the pool in random parts, its rows in float32, and rows for when points run out.
+"""What BADGE and CoreSet share: the pool in random parts, and rows for when points run out.
 
 The paper runs both in partitions where a full run is too dear (section 3.1). Each part gives its share of the batch
 without a look at the others, so the batch is less diverse than a whole run's.
@@ -6,7 +6,6 @@ without a look at the others, so the batch is less diverse than a whole run's.
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,6 @@ from hedgerow.errors import HedgerowWarning
 from hedgerow.strategies.view import View
 
 Rows = npt.NDArray[np.int64]
-GATHER_BYTES = 1 << 25  # rows are converted 32 MiB at a time
 
 
 def pick_by_parts(
@@ -56,12 +54,3 @@ def fill_up(picked: Rows, view: View, k: int, rng: np.random.Generator, name: st
     free[view.labeled_rows()] = False
     free[picked] = False
     return np.concatenate([picked, rng.choice(np.flatnonzero(free), short, replace=False)])
-
-
-def take_rows(matrix: npt.NDArray[Any], rows: Rows) -> npt.NDArray[np.float32]:
-    """matrix[rows] as a new float32 array, converted in pieces."""
-    taken = np.empty((len(rows), matrix.shape[1]), np.float32)
-    step = max(1, GATHER_BYTES // max(1, matrix.shape[1] * matrix.dtype.itemsize))
-    for start in range(0, len(rows), step):
-        taken[start : start + step] = matrix[rows[start : start + step]]
-    return taken

@@ -1,24 +1,32 @@
-"""The k unlabeled rows that rank first by one score, in order; ties go to the lowest row. O(n + k log k)."""
+"""The k unlabeled rows that rank first by one score, in order; ties go to the lowest row. O(n + k log k).
+
+The score may be a draw: `draw_arrivals` turns margins into keys whose k lowest are a weighted random sample.
+"""
 
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.errors import InputError
 from hedgerow.kernels.lowest import find_threshold, gather
+from hedgerow.kernels.race import order_bits, race
 from hedgerow.strategies.view import View
+from hedgerow.threads import team
 
 EVERY_KEY = np.uint32(0xFFFFFFFF)  # no key lies above: a threshold that lets all through
+LEAST_RANGE = 1 << 16  # rows a thread: a few milliseconds of draws, as long as it takes to start one
+MOST_MARGIN = 1.01  # probabilities may sum to this much where they are float16
 
 
 def take_lowest(scores: npt.NDArray[np.float32], view: View, k: int) -> npt.NDArray[np.int64]:
     """The k unlabeled rows with the lowest scores (>= 0, no negative zeros), lowest first. k <= unlabeled rows."""
-    return _take(np.ascontiguousarray(scores).view(np.uint32), view, k)
+    return take_lowest_keys(np.ascontiguousarray(scores).view(np.uint32), view, k)
 
 
 def take_highest(scores: npt.NDArray[np.float32], view: View, k: int) -> npt.NDArray[np.int64]:
     """The k unlabeled rows with the highest scores (>= 0, no negative zeros), highest first. k <= unlabeled rows."""
-    return _take(np.invert(np.ascontiguousarray(scores).view(np.uint32)), view, k)
+    return take_lowest_keys(np.invert(np.ascontiguousarray(scores).view(np.uint32)), view, k)
 
 
 def cut(keys: npt.NDArray[np.uint32], view: View, count: int) -> tuple[Any, int]:
@@ -29,10 +37,34 @@ def cut(keys: npt.NDArray[np.uint32], view: View, count: int) -> tuple[Any, int]
     return np.uint32(threshold), int(ties)
 
 
-def _take(keys: npt.NDArray[np.uint32], view: View, k: int) -> npt.NDArray[np.int64]:
+def take_lowest_keys(keys: npt.NDArray[np.uint32], view: View, k: int) -> npt.NDArray[np.int64]:
+    """The k unlabeled rows with the lowest keys (n,), lowest first. k <= unlabeled rows."""
     rows = np.empty(k, np.int64)
     if k == 0:
         return rows
     threshold, ties = cut(keys, view, k)
     gather(keys, view.mask, threshold, ties, rows)
     return rows[np.argsort(keys[rows], kind="stable")]
+
+
+def draw_arrivals(margins: npt.NDArray[np.float32], power: float, rng: np.random.Generator) -> npt.NDArray[np.uint32]:
+    """Keys (n,) whose k lowest, in order, are k draws without replacement with weight (1 - margin)^power."""
+    if len(margins) and margins.max() > MOST_MARGIN:
+        row = int(margins.argmax())
+        raise InputError(
+            f"margins holds {margins[row]:g} in row {row}: a draw by margin needs margins of probabilities, 0 to 1 "
+            "(those of logits are larger)"
+        )
+    key = rng.integers(0, 2**64, dtype=np.uint64)
+    arrivals = np.empty(len(margins), np.float32)
+
+    def run(start: int, stop: int) -> None:
+        race(margins[start:stop], power, key, start, arrivals[start:stop])
+        order_bits(arrivals[start:stop].view(np.uint32))
+
+    if len(margins) < 2 * LEAST_RANGE:
+        run(0, len(margins))
+    else:
+        with team() as threads:
+            threads.ranges(run, len(margins), least=LEAST_RANGE)
+    return arrivals.view(np.uint32)

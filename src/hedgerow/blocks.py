@@ -1,0 +1,95 @@
+"""Chosen rows of a matrix in float32, a block at a time, without a copy of the whole.
+
+What seeding and k-center read: the unlabeled rows of a pool that may be a memmap far larger than they want to copy. A
+matrix of float32 or float64 in row order is read where it lies; anything else (float16, columns first, strides) is
+copied to float32 once, the chosen rows only. Nothing is checked here.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.kernels.gathering import gather_residuals, gather_rows
+
+COPY_BYTES = 1 << 25  # rows are converted 32 MiB at a time
+Floats = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """`rows` of `matrix` (float32 or float64, C-contiguous): positions 0 to len - 1 stand for them, in that order."""
+
+    matrix: npt.NDArray[Any]
+    rows: Rows
+    in_place: bool  # float32 and the rows 0, 1, 2, ...: a block is a slice
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def width(self) -> int:
+        """How many columns."""
+        return int(self.matrix.shape[1])
+
+    def block(self, start: int, stop: int) -> Floats:
+        """The rows at the positions start to stop: float32 (stop - start, width), perhaps a view."""
+        if self.in_place:
+            return self.matrix[start:stop]
+        return self._gather(self.rows[start:stop])
+
+    def take(self, positions: Rows) -> Floats:
+        """The rows at these positions, as a new array."""
+        return self._gather(self.rows[positions])
+
+    def _gather(self, rows: Rows) -> Floats:
+        taken = np.empty((len(rows), self.width), np.float32)
+        gather_rows(self.matrix, rows, taken)
+        return taken
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualSource:
+    """a = p - onehot(argmax p) of the rows of a source of probabilities, made anew whenever they are read."""
+
+    probabilities: RowSource
+
+    def __len__(self) -> int:
+        return len(self.probabilities)
+
+    @property
+    def width(self) -> int:
+        """Numbers a row: C, or 1 where there are two classes (see `gather_residuals`)."""
+        return 1 if self.probabilities.width == 2 else self.probabilities.width
+
+    def block(self, start: int, stop: int) -> Floats:
+        """The residuals at the positions start to stop, as a new array (stop - start, width)."""
+        return self._gather(self.probabilities.rows[start:stop])
+
+    def take(self, positions: Rows) -> Floats:
+        """The residuals at these positions, as a new array."""
+        return self._gather(self.probabilities.rows[positions])
+
+    def _gather(self, rows: Rows) -> Floats:
+        taken = np.empty((len(rows), self.width), np.float32)
+        gather_residuals(self.probabilities.matrix, rows, taken)
+        return taken
+
+
+def open_rows(matrix: npt.NDArray[Any], rows: Rows) -> RowSource:
+    """A source of these rows; copies them where they cannot be read in place."""
+    if matrix.dtype.type not in (np.float32, np.float64) or not matrix.flags.c_contiguous:
+        matrix, rows = copy_rows(matrix, rows), np.arange(len(rows), dtype=np.int64)
+    whole = len(rows) == len(matrix) and (len(rows) == 0 or bool((np.diff(rows) == 1).all()))
+    return RowSource(np.asarray(matrix), rows, whole and matrix.dtype == np.float32)
+
+
+def copy_rows(matrix: npt.NDArray[Any], rows: Rows) -> Floats:
+    """matrix[rows] as a new float32 array, converted in pieces."""
+    taken = np.empty((len(rows), matrix.shape[1]), np.float32)
+    step = max(1, COPY_BYTES // max(1, matrix.shape[1] * matrix.dtype.itemsize))
+    for start in range(0, len(rows), step):
+        taken[start : start + step] = matrix[rows[start : start + step]]
+    return taken

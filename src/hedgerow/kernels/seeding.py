@@ -1,0 +1,180 @@
+"""k-means++ over factored points g = a (x) z: squared distances from blocks of products, draws and their acceptance.
+
+d2(g, g') = |g|^2 + |g'|^2 - 2 <a, a'><z, z'>. The products come from BLAS in float32, which loses what is small beside
+the norms: a distance below `NEAR` of |g|^2 + |g'|^2 is computed again in float64, and copies are at distance 0.
+Residuals a of width 1 are scales: g = a z.
+"""
+
+import numpy as np
+from numba import njit
+
+from hedgerow.kernels.gathering import dot
+
+ROW_TILE, CENTER_TILE = 256, 512  # a tile of products is 512 KiB of float32 and stays in a core's cache
+SEGMENT = 128  # rows under one partial sum: what a draw scans after a search among the sums
+NEAR = 1e-3  # above this share of the norms float32 products leave a distance good to about one in a thousand
+ERROR = 1e-5  # of the norms: more than such products are off by, so that no nearer center is passed over
+# Below this share a distance in float64 is rounding, and the two points are one.
+ROUNDING = 1e-12
+
+# Minima may be reassociated and no product is NaN.
+MINIMA = {"reassoc", "contract", "nsz", "nnan"}
+
+
+@njit(cache=True, nogil=True)
+def measure_norms(points, residuals, norms):
+    """norms (m,) float32 = |a|^2 |z|^2, summed in float64."""
+    for i in range(norms.size):
+        norms[i] = dot(points[i], points[i]) * dot(residuals[i], residuals[i])
+
+
+@njit(cache=True, nogil=True)
+def measure_distance(z, a, other_z, other_a):
+    """|a (x) z - a' (x) z'|^2 in float64, 0 where that is rounding. Cost: 3 (d + C)."""
+    both = dot(a, a) * dot(z, z) + dot(other_a, other_a) * dot(other_z, other_z)
+    distance = both - 2.0 * dot(a, other_a) * dot(z, other_z)
+    return distance if distance > ROUNDING * both else 0.0
+
+
+@njit(cache=True, nogil=True)
+def multiply(points, residuals, centers, center_residuals, area, mixing):
+    """(r, c) float32 in `area`: <a, a'><z, z'> of every row with every center. area, mixing: flat, >= r c each."""
+    shape = (len(points), len(centers))
+    products = area[: shape[0] * shape[1]].reshape(shape)
+    np.dot(points, centers.T, products)
+    if residuals.shape[1] == 1:
+        for i in range(shape[0]):
+            for j in range(shape[1]):
+                products[i, j] *= residuals[i, 0] * center_residuals[j, 0]
+    else:
+        factors = mixing[: shape[0] * shape[1]].reshape(shape)
+        np.dot(residuals, center_residuals.T, factors)
+        for i in range(shape[0]):
+            for j in range(shape[1]):
+                products[i, j] *= factors[i, j]
+    return products
+
+
+@njit(cache=True, nogil=True, fastmath=MINIMA)
+def find_least(products, norms):
+    """min over j of norms[j] - 2 products[j]: the least squared distance, short of the row's own norm."""
+    least = norms[0] - np.float32(2) * products[0]
+    for j in range(products.size):
+        least = min(least, norms[j] - np.float32(2) * products[j])
+    return least
+
+
+@njit(cache=True, nogil=True)
+def lower(points, residuals, norms, centers, center_residuals, center_norms, area, mixing, weights):
+    """weights (m,) float32 down to the squared distance from the nearest of the centers (c, d) where that is less.
+
+    points (m, d), residuals (m, C), norms (m,) and the same of the centers, c >= 1, all float32; area, mixing: flat, at
+    least ROW_TILE * CENTER_TILE each. Cost: m c (d + C) in BLAS. A row whose tile may hold a nearer center is
+    looked at center by center.
+    """
+    for left in range(0, len(centers), CENTER_TILE):
+        right = min(left + CENTER_TILE, len(centers))
+        tile_norms = center_norms[left:right]
+        margin = ERROR * tile_norms.max()
+        for top in range(0, len(points), ROW_TILE):
+            bottom = min(top + ROW_TILE, len(points))
+            products = multiply(
+                points[top:bottom],
+                residuals[top:bottom],
+                centers[left:right],
+                center_residuals[left:right],
+                area,
+                mixing,
+            )
+            for i in range(top, bottom):
+                if weights[i] == 0.0:
+                    continue
+                least = norms[i] + find_least(products[i - top], tile_norms)
+                if least >= weights[i] + ERROR * norms[i] + margin:
+                    continue
+                weights[i] = settle(
+                    products[i - top],
+                    points,
+                    residuals,
+                    norms,
+                    i,
+                    centers,
+                    center_residuals,
+                    center_norms,
+                    left,
+                    weights[i],
+                )
+
+
+@njit(cache=True, nogil=True)
+def settle(products, points, residuals, norms, i, centers, center_residuals, center_norms, left, weight):
+    """The weight of row i after the centers left, left + 1, ... whose products with it are given."""
+    for j in range(products.size):
+        both = np.float64(norms[i]) + np.float64(center_norms[left + j])
+        distance = both - 2.0 * products[j]
+        if distance >= weight + ERROR * both:
+            continue
+        if distance < NEAR * both:
+            distance = measure_distance(points[i], residuals[i], centers[left + j], center_residuals[left + j])
+        if distance < weight:
+            weight = np.float32(distance)
+    return weight
+
+
+@njit(cache=True, nogil=True)
+def add_segments(weights, sums):
+    """sums float64: the sum of the weights of every SEGMENT rows."""
+    for s in range(sums.size):
+        total = 0.0
+        for i in range(s * SEGMENT, min((s + 1) * SEGMENT, weights.size)):
+            total += np.float64(weights[i])
+        sums[s] = total
+
+
+@njit(cache=True, nogil=True)
+def draw_rows(weights, ends, uniforms, rows):
+    """rows (m,) int64 drawn with probability proportional to their weights, with replacement.
+
+    ends: running sums of the segments' sums, float64, the last > 0; uniforms (m,) in [0, 1). Cost: m (log n + SEGMENT).
+    """
+    for t in range(rows.size):
+        target = uniforms[t] * ends[-1]
+        s = np.searchsorted(ends, target, side="right")
+        while s == ends.size or (s > 0 and ends[s] == ends[s - 1]):  # rounding up to the total: the last with a weight
+            s -= 1
+        running = ends[s - 1] if s > 0 else 0.0
+        for i in range(s * SEGMENT, min((s + 1) * SEGMENT, weights.size)):
+            if weights[i] > 0.0:
+                rows[t] = i
+                running += np.float64(weights[i])
+                if running > target:
+                    break
+
+
+@njit(cache=True, nogil=True)
+def accept(products, points, residuals, norms, weights, nearest, uniforms, accepted):
+    """Which of m proposals become centers, in order: writes them to `accepted`, returns how many (up to its size).
+
+    A proposal drawn in proportion to weights (m,) float32, the squared distances from some of the centers, is kept with
+    probability D / weight, where D <= weight is that from all: `nearest` (m,), and those accepted here. What is kept
+    follows D. products (m, m): of the proposals with each other. Cost: m times the accepted.
+    """
+    count = 0
+    for i in range(weights.size):
+        distance = np.float64(nearest[i])
+        height = uniforms[i] * np.float64(weights[i])
+        for t in range(count):
+            if height >= distance:
+                break
+            j = accepted[t]
+            both = np.float64(norms[i]) + np.float64(norms[j])
+            other = both - 2.0 * products[i, j]
+            if other < NEAR * both:
+                other = measure_distance(points[i], residuals[i], points[j], residuals[j])
+            distance = min(distance, other)
+        if height < distance:
+            accepted[count] = i
+            count += 1
+            if count == accepted.size:
+                break
+    return count
