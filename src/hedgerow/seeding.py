@@ -156,12 +156,23 @@ class _Draw:
         points, residuals = self.gradients.points.take(proposals), self.gradients.residuals.take(proposals)
         norms, weights = self.gradients.norms[proposals], self.weights[proposals]
         nearest = self.check(points, residuals, norms, weights)
-        size = len(proposals)
-        areas = np.empty((2, size * size), np.float32)
-        products = kernels.multiply(points, residuals, points, residuals, areas[0], areas[1])
-        accepted = np.empty(min(size, self.k - self.count), np.int64)
+        products = self.multiply(points, residuals)
+        accepted = np.empty(min(len(proposals), self.k - self.count), np.int64)
         count = kernels.accept(products, points, residuals, norms, weights, nearest, uniforms, accepted)
         return proposals[accepted[:count]]
+
+    def multiply(self, points: Floats, residuals: Floats) -> Floats:
+        """The products of the proposals with each other, a tile of rows a task."""
+        size = len(points)
+        products, mixing = np.empty((2, size, size), np.float32)
+
+        def multiply_some(start: int) -> None:
+            some = slice(start, start + kernels.ROW_TILE)
+            areas = products[some].reshape(-1), mixing[some].reshape(-1)
+            kernels.multiply(points[some], residuals[some], points, residuals, *areas)
+
+        self.team.map(multiply_some, list(range(0, size, kernels.ROW_TILE)))
+        return products
 
     def check(self, points: Floats, residuals: Floats, norms: Floats, weights: Floats) -> Floats:
         """The weights of the proposals, lowered to their distances from the pending centers."""
