@@ -61,10 +61,11 @@ def read(name: str) -> dict[str, Any]:
 def section(result: dict[str, Any]) -> str:
     """What one script found."""
     name = result["name"]
-    files = f"[Script](../benchmarks/{name}.py), [results](../benchmarks/results/{name}.json)."
+    script = result.get("script", name)
+    files = f"[Script](../benchmarks/{script}.py), [results](../benchmarks/results/{name}.json)."
     kept = [(key, value) for key, value in flat(result["settings"]) if value is not None and key != "quick"]
     settings = ", ".join(f"{key} {shown(key, value)}" for key, value in kept)
-    parts = [f"## {name}", claim(name), f"{files} {circumstances(result)}."]
+    parts = [f"## {name}", claim(script), f"{files} {circumstances(result)}."]
     parts += [f"Settings: {settings}."] if settings else []
     return "\n\n".join([*parts, tables(result["results"])])
 
