@@ -15,6 +15,7 @@ threshold. Violations: sampled clusters that have another one closer than the cu
 import gc
 import os
 import tempfile
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ import numpy as np
 
 from invariant import check_cut
 from pools import write_pool
-from runner import in_fresh_process, installed_version, parser, peak_memory, save
+from runner import in_fresh_process, installed_version, parser, peak_memory, save, status_bytes
 
 SEED = 0
 WIDTH = 128
@@ -41,41 +42,62 @@ def cost(told):
 
 
 @contextmanager
-def watch(module, names):
-    """Note (name, CPU seconds, wall seconds) of every call of these functions of a module."""
-    calls, kept = [], {name: getattr(module, name) for name in names}
+def watch(functions):
+    """Note (name, CPU seconds, wall seconds) of every call of these (module, name) functions."""
+    calls, kept = [], [(module, name, getattr(module, name)) for module, name in functions]
 
-    def timed(name):
+    def timed(name, function):
         def call(*args, **kwargs):
             cpu, wall = time.process_time(), time.perf_counter()
-            result = kept[name](*args, **kwargs)
+            result = function(*args, **kwargs)
             calls.append((name, time.process_time() - cpu, time.perf_counter() - wall))
             return result
 
         return call
 
     try:
-        for name in names:
-            setattr(module, name, timed(name))
+        for module, name, function in kept:
+            setattr(module, name, timed(name, function))
         yield calls
     finally:
-        for name, function in kept.items():
+        for module, name, function in kept:
             setattr(module, name, function)
+
+
+@contextmanager
+def sample_peak(field):
+    """The most that a field of /proc/self/status shows, ten times a second: memory without the pages of a file."""
+    peak, done = [0], threading.Event()
+
+    def look():
+        while not done.wait(0.1):
+            peak[0] = max(peak[0], status_bytes(field))
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        done.set()
+        watcher.join()
 
 
 def run_ours(path, threads, settings, sampled=0, mapped=False):
     """(labels, record): one clustering, its phases, its memory, its violations."""
     pin(threads)
     import hedgerow as hr
-    from hedgerow import hac
+    from hedgerow import growth, hac
 
     points = np.load(path, mmap_mode="r" if mapped else None)
     hr.cluster(np.array(points[:10_000]), method="certified", average_size=AVERAGE_SIZE, threads=threads)
-    with watch(hac, ("open_vectors", "sort_points", "look_around", "merge_round", "gather_clusters")) as calls:
+    rounds = [(growth, name) for name in ("sort_points", "look_around", "merge_round")]
+    with watch([(hac, "open_vectors"), *rounds]) as calls:
         load = os.getloadavg()[0]
-        told = peak_memory(lambda: hr.cluster(points, method="certified", threads=threads, **settings))
+        with sample_peak("RssAnon") as own:
+            told = peak_memory(lambda: hr.cluster(points, method="certified", threads=threads, **settings))
     clusters = told["result"]
-    record = {"threads": threads, **cost(told), **split(calls, told), "load_before": load}
+    record = {"threads": threads, **cost(told), "peak_own_rss_bytes": own[0], **split(calls, told)}
+    record["load_before"] = load
     record |= {"clusters": clusters.n_clusters, "threshold": clusters.threshold}
     if sampled:
         record |= check_cut(points, clusters.labels, clusters.threshold, sampled, SEED)

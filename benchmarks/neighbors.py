@@ -29,16 +29,16 @@ def pin(cores):
 
 def search_by_cells(points, k, threads, seed):
     """The lists in the pool's order: the first neighbor search of `hac.linkage`, without a reach."""
-    from hedgerow import hac
+    from hedgerow import hac, layout
     from hedgerow.merges import Living
     from hedgerow.threads import team as use_team
 
     n = len(points)
-    search = hac.Search(k, hac.PAIRS, exact=False, seed=seed)
+    search = layout.Search(k, hac.PAIRS, exact=False, seed=seed)
     with use_team(threads) as team:
         pool = Living(np.arange(n), points, np.full(n, 0.5, np.float32), np.ones(n, np.int64))
-        living, layout = hac.sort_living(pool, search, team)
-        found = hac.look_around(living, layout, search, np.inf, team)
+        living, cells = layout.sort_living(pool, search, team)
+        found = layout.look_around(living, cells, search, np.inf, team)
         ids = np.empty((n, k), np.int64)
         ids[living.point] = np.where(found.ids >= 0, living.point[found.ids], -1)
     return ids
