@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hedgerow import checks, hac, pool
 from hedgerow.dendrogram import Dendrogram
 from hedgerow.errors import InputError
+from hedgerow.growth import Progress
 
 AVERAGE_SIZE = 10.0  # the paper's choice for large pools: k_m = 10 k_t candidates then cover about k_t clusters
 EXACT_UP_TO = 20_000  # points for which comparing all pairs takes a few seconds
@@ -90,7 +91,8 @@ def cluster(
     slack: float = 1.1,
     seed: int = 0,
     threads: int | None = None,
-    progress: hac.Progress | None = None,
+    workdir: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> Clusters:
     """Average-linkage clusters of a pool (Algorithm 1 of the paper), cut once for all rounds.
 
@@ -110,7 +112,7 @@ def cluster(
     grow_further = method == "exact"  # a complete tree costs little more, and can be cut anywhere
     tree = hac.linkage(
         points, metric=metric, method=method, threshold=threshold, average_size=None if grow_further else average_size,
-        neighbors=neighbors, slack=slack, seed=seed, threads=threads, progress=progress,
+        neighbors=neighbors, slack=slack, seed=seed, threads=threads, workdir=workdir, progress=progress,
     )  # fmt: skip
     if threshold is not None:
         limit = float(threshold)

@@ -41,17 +41,18 @@ def atomic_write(path: str | Path, *, force: bool = True) -> Iterator[Path]:
     temporary = target.with_name(f".{target.stem}.{os.getpid()}-{next(_turns)}.tmp{target.suffix}")
     try:
         yield temporary
-        _sync(temporary)
+        sync(temporary)
         check_target(path, force=force)
         temporary.replace(target)
-        _sync(target.parent)  # the rename itself is on the disk only when the folder is
+        sync(target.parent)  # the rename itself is on the disk only when the folder is
     except OSError as error:
         raise StoreError(f"writing {path} failed: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Has the disk hold what was written to a file, or renamed in a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -36,7 +36,7 @@ def count_within(products, half, worst, start, half_row, worst_row):
     count = np.int32(0)
     for t in range(LANES):
         gap = half_row + half[start + t] - products[start + t]
-        count += np.int32(gap <= worst_row) + np.int32(gap <= worst[start + t])
+        count += np.int32(gap <= max(worst_row, worst[start + t]))
     return count
 
 

@@ -1,0 +1,177 @@
+"""Rounds of neighbor search and certified merges, until no two clusters are within the goal; then passes that look
+harder at all final clusters, until they find next to nothing.
+
+The goal is a threshold, or a number of merges. In the second case no threshold is guessed: once that many merges are
+made, the highest of the lowest so many is a cap that no merge of the cut can exceed, and it only falls as more are
+found. Each pass cuts the tree at the cap, sums the clusters anew from the points, and searches with other cells.
+
+A state is all that the next round needs; with a folder to keep it in, a run goes on after a kill as if uninterrupted.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from hedgerow.checkpoints import Checkpoints
+from hedgerow.dendrogram import Log, build_tree, cut_log, join_logs, raise_log
+from hedgerow.kernels import cells as kernels
+from hedgerow.layout import Layout, Search, look_around, sort_living, sort_points
+from hedgerow.merges import Limits, Living, merge_round
+from hedgerow.neighbors import Neighbors
+from hedgerow.threads import Team
+from hedgerow.vectors import Vectors
+
+HARDER = 2.0  # how many times as many pairs of cells are compared in a pass
+RARE = 1e-3  # share of clusters that a pass finds a merge for; the next would find a tenth of that
+ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # of a gap, relative to the largest half norm
+
+Progress: TypeAlias = Callable[[str, float], None]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Where to stop: at a threshold (a gap), or once so many merges are made that a smaller threshold would do."""
+
+    threshold: float = np.inf
+    merges: int | None = None
+
+    def cap(self, log: Log) -> float:
+        """No merge beyond this gap can be part of the cut. It only falls as merges are found."""
+        if self.merges is None:
+            return self.threshold
+        if self.merges == 0:
+            return 0.0
+        if len(log) < self.merges:
+            return self.threshold
+        return float(np.partition(log.heights, self.merges - 1)[self.merges - 1])
+
+
+@dataclass(frozen=True)
+class State:
+    """Between two rounds: the clusters that may still merge, the merges so far, and how the next round looks."""
+
+    living: Living
+    log: Log
+    search: Search
+    cap: float  # merges beyond it are not part of the cut
+    turn: int  # rounds made
+    passes: int  # 0 while the tree grows, then the number of the pass
+    before: int  # merges before this pass began
+
+
+def grow(
+    vectors: Vectors, goal: Goal, search: Search, slack: float, team: Team, keep: Checkpoints, progress: Progress
+) -> Log:
+    """The merges up to the goal. Exact searches need no pass that looks harder: nothing was missed."""
+    state = load_state(keep)
+    layout: Layout | None = None
+    if state is None:
+        living, layout, twins = sort_points(vectors, search, team, lambda done: progress("reading", done))
+        state = State(living, twins, search, goal.cap(twins), 0, 0, 0)
+    scale = 0.5 if vectors.metric == "cosine" else largest_half(vectors)
+    limits = Limits(np.inf, slack, ROUNDING[vectors.dtype] * scale)
+    begun = max(1, len(state.living))
+    while True:
+        if len(state.living) > 1:
+            state = run_round(state, layout, goal, search, limits, team, keep)
+            layout = None
+            progress(f"pass {state.passes}" if state.passes else "merging", 1 - len(state.living) / begun)
+        elif search.exact or (state.passes and is_rare(state, len(vectors))):
+            return state.log
+        else:
+            state = begin_pass(state, vectors, goal, search)
+            begun = max(1, len(state.living))
+        save_state(keep, state)
+
+
+def largest_half(vectors: Vectors) -> float:
+    """The largest half norm of the pool: rounding errors of gaps go with it."""
+    return max((float(vectors.half(vectors.block(start)).max()) for start in vectors.starts()), default=0.0)
+
+
+def run_round(
+    state: State, layout: Layout | None, goal: Goal, usual: Search, limits: Limits, team: Team, keep: Checkpoints
+) -> State:
+    """One search and all merges that it certifies."""
+    living, search = state.living, state.search
+    if layout is None:
+        living, layout = sort_living(living, search, team)
+    limits = replace(limits, threshold=state.cap)
+    found = search_once(state, living, layout, team, keep)
+    living, log = merge_round(living, found, limits, team)
+    joined = join_logs([state.log, log])
+    if len(log):
+        pairs = usual.pairs * (HARDER if state.passes else 1)
+        search = replace(search, k=usual.k, pairs=pairs)
+    else:  # more ties than neighbors, or cells that keep neighbors apart: look further
+        search = replace(search, k=2 * search.k, pairs=2 * search.pairs)
+    cap = state.cap if state.passes else min(state.cap, goal.cap(joined))
+    search = replace(search, seed=search.seed + 1)
+    return replace(state, living=living, log=joined, search=search, cap=cap, turn=state.turn + 1)
+
+
+def search_once(state: State, living: Living, layout: Layout, team: Team, keep: Checkpoints) -> Neighbors:
+    """The neighbors of this round; those of the first round, half of all work, are kept."""
+    kept = keep.load("neighbors") if state.turn == 0 else None
+    if kept is not None:
+        return Neighbors(kept[1]["ids"], kept[1]["gaps"], state.cap)
+    found = look_around(living, layout, state.search, state.cap, team)
+    if state.turn == 0:
+        keep.save("neighbors", {}, {"ids": found.ids, "gaps": found.gaps})
+    return found
+
+
+def begin_pass(state: State, vectors: Vectors, goal: Goal, usual: Search) -> State:
+    """All clusters at the cap, summed anew, to be searched harder and by other cells."""
+    raised = raise_log(len(vectors), state.log)
+    cap = goal.cap(raised)
+    log = cut_log(raised, cap)
+    passes = state.passes + 1
+    search = replace(usual, pairs=HARDER * usual.pairs, seed=usual.seed + 1_000 * passes)
+    return State(gather_clusters(vectors, log), log, search, cap, state.turn, passes, len(log))
+
+
+def is_rare(state: State, n: int) -> bool:
+    """Whether the pass that just ended found next to nothing."""
+    return len(state.log) - state.before <= RARE * (n - state.before)
+
+
+def gather_clusters(vectors: Vectors, log: Log) -> Living:
+    """The clusters that a log of merges leaves, their means summed anew from the points in float64."""
+    n, d = vectors.raw.shape
+    labels = build_tree(n, log).cut(threshold=np.finfo(np.float64).max)
+    count = int(labels.max(initial=-1)) + 1
+    sums, half, size = np.zeros((count, d)), np.zeros(count), np.zeros(count, np.int64)
+    for start in vectors.starts():
+        rows = vectors.block(start)
+        group = labels[start : start + len(rows)]
+        kernels.add_rows(rows, group, sums, size)
+        half += np.bincount(group, weights=vectors.half(rows), minlength=count)
+    stands = np.ones(n, np.bool_)
+    stands[log.right] = False  # the point that no merge swallowed stands for its cluster, as the log has it
+    point = np.empty(count, np.int64)
+    point[labels[stands]] = np.flatnonzero(stands)
+    sums /= size[:, None]
+    return Living(point, sums.astype(vectors.dtype), (half / size).astype(vectors.dtype), size)
+
+
+def save_state(keep: Checkpoints, state: State) -> None:
+    """Keeps a state; it stands for all that came before."""
+    numbers = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before")}
+    arrays = {f"living-{name}": array for name, array in vars(state.living).items()}
+    arrays |= {f"log-{name}": array for name, array in vars(state.log).items()}
+    keep.save("state", {**numbers, "search": asdict(state.search)}, arrays)
+    keep.drop("neighbors")
+
+
+def load_state(keep: Checkpoints) -> State | None:
+    """The state that was kept last."""
+    kept = keep.load("state")
+    if kept is None:
+        return None
+    numbers, arrays = kept
+    living = Living(**{name.removeprefix("living-"): arrays[name] for name in arrays if name.startswith("living-")})
+    log = Log(**{name.removeprefix("log-"): arrays[name] for name in arrays if name.startswith("log-")})
+    return State(living, log, **{**numbers, "search": Search(**numbers["search"])})
