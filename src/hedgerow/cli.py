@@ -22,7 +22,7 @@ from hedgerow import __version__
 from hedgerow.errors import HedgerowError, HedgerowWarning, InputError
 
 if TYPE_CHECKING:
-    from hedgerow.pool import Ids
+    from hedgerow.ids import Ids
 
 Progress = Callable[[str, float], None]
 
@@ -101,10 +101,11 @@ def cluster(
     has a row for each row of the pool, in its order, and the settings in its metadata.
     """
     from hedgerow import clusters, pool, store
+    from hedgerow.ids import open_ids
 
     store.check_target(out, force=force)
     embeddings = pool.open_matrix(pool_path, "embeddings", column=column)
-    ids = pool.open_ids(pool_path, id_column)
+    ids = open_ids(pool_path, id_column)
     with _show_progress() as progress:
         made = clusters.cluster(
             embeddings,
@@ -144,7 +145,7 @@ def select(
     ] = "cluster-margin",
     labeled: Annotated[
         Path | None,
-        typer.Option(help="What is labeled: .parquet with id or row, .npy, .txt or .csv with one id or row a line."),
+        typer.Option(help="What is labeled: .parquet or .csv with a column id or row; .npy or .txt of ids or rows."),
     ] = None,
     embeddings: Annotated[Path | None, typer.Option(help="Embeddings, for badge and coreset.")] = None,
     margin_factor: Annotated[
@@ -198,9 +199,10 @@ def demo(
     quick: Annotated[bool, typer.Option("--quick", help="A toy of the same shape, in seconds.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare Cluster-Margin with Margin and Random on a pool of digits, and write a report.
+    """Compare the strategies on a pool of digits.
 
-    An earlier report of the same name is replaced.
+    Cluster-Margin, Margin and Random, over several trials: a table, and a report as one HTML file. An earlier report of
+    the same name is replaced.
     """
     from hedgerow.experiments.demo import run_demo
 
@@ -270,6 +272,7 @@ def _read_known(inputs: _Inputs, ids: "Ids | None") -> dict[str, Any]:
     import numpy as np
 
     from hedgerow import checks, pool
+    from hedgerow.ids import find_rows
 
     n = pool.count_rows(inputs.predictions, "predictions")
     known: dict[str, Any] = {"labeled": np.zeros(n, np.bool_)}
@@ -282,7 +285,7 @@ def _read_known(inputs: _Inputs, ids: "Ids | None") -> dict[str, Any]:
         known["embeddings"] = pool.open_matrix(inputs.embeddings, "embeddings")
         checks.same_length({**lengths, str(inputs.embeddings): known["embeddings"].n})
     if inputs.labeled is not None:
-        rows = pool.find_rows(inputs.labeled, "labeled", n, ids, id_column=inputs.id_column)
+        rows = find_rows(inputs.labeled, "labeled", n, ids, id_column=inputs.id_column)
         known["labeled"][rows] = True
     return known
 
@@ -307,11 +310,11 @@ def _read_predictions(inputs: _Inputs, needs: frozenset[str]) -> dict[str, Any]:
 
 def _open_ids(inputs: _Inputs) -> "Ids | None":
     """The ids of the pool, after a look at whether the files agree on them."""
-    from hedgerow import pool
+    from hedgerow.ids import open_ids
 
-    ids = pool.open_ids(inputs.predictions, inputs.id_column)
+    ids = open_ids(inputs.predictions, inputs.id_column)
     for path in (inputs.clusters, inputs.embeddings):
-        others = pool.open_ids(path, like=ids) if path is not None else None
+        others = open_ids(path, like=ids) if path is not None else None
         ids = ids or others
     return ids
 
@@ -353,12 +356,14 @@ def _report(as_json: bool, facts: Mapping[str, Any], line: str) -> None:
 
 
 def _print_table(rows: "tuple[dict[str, str], ...]") -> None:
+    """Turned on its side, a column for each row given: five long columns fit into 80 characters, six do not."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*rows[0], box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row.values())
+    corner, *keys = rows[0]
+    table = Table(corner, *(row[corner].replace(", ", ",\n") for row in rows), box=None, pad_edge=False)
+    for key in keys:
+        table.add_row(key, *(row[key] for row in rows))
     Console().print(table)
 
 

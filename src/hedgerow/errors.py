@@ -26,7 +26,7 @@ class PoolExhaustedError(HedgerowError):
     def __init__(self, asked: int, available: int) -> None:
         super().__init__(
             f"{asked:,} examples were asked for, but only {available:,} are unlabeled: "
-            "ask for fewer, or pass allow_short=True to take what is there"
+            "ask for fewer, or pass allow_short=True (--allow-short) to take what is there"
         )
         self.asked = asked
         self.available = available

@@ -65,7 +65,7 @@ def least_confidences(probabilities: Any, *, threads: int | None = None) -> Scor
 def _score(source: Any, name: str, scorer: Scorer, threads: int | None) -> Scores:
     size = available() if threads is None else checks.integer(threads, "threads", least=1)
     pieces = [np.zeros(0, np.float32)]
-    # No BLAS is called here, so it need not be held to one thread as `team` does: that takes milliseconds.
+    # Not `team`, which holds BLAS to one thread: chunks may come from a model that computes them while we wait.
     with ThreadPoolExecutor(size) as executor:
         crew = Team(size, executor)
         for start, chunk in _chunks(source, name):
@@ -198,10 +198,11 @@ def _refuse_unfit(row: Floats, number: int, tolerance: float) -> None:
     checks.finite(wide[None, :], "probabilities", first_row=number)
     if wide.min() < 0:
         raise InputError(
-            f"probabilities has the negative entry {wide.min():g} in row {number}: pass logits=... if these are logits"
+            f"probabilities has the negative entry {wide.min():g} in row {number}: "
+            "pass logits=... (--logits) if these are logits"
         )
     if abs(wide.sum() - 1) > tolerance:
         raise InputError(
             f"row {number} of probabilities sums to {wide.sum():g}, not to 1 (within {tolerance:g}): "
-            "normalize the rows, or pass logits=... if these are logits"
+            "normalize the rows, or pass logits=... (--logits) if these are logits"
         )

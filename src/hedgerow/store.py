@@ -1,14 +1,18 @@
 """Files that are whole or absent: write beside, sync, rename.
 
 A reader, and a run that resumes, sees the old file or the new one and nothing in between, also when the writer is
-killed or the machine stops. A killed writer can leave its temporary behind (a hidden file with ".tmp" in its name):
-it is never read and may be deleted. What a file holds is its writer's business.
+killed or the machine stops. A killed writer can leave its temporary behind, a hidden file with its host and process in
+its name: it is never read, and the next write to the same target on that host removes it. What a file holds is its
+writer's business.
 """
 
 import itertools
 import os
+import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 
 from hedgerow.errors import StoreError
@@ -38,7 +42,9 @@ def atomic_write(path: str | Path, *, force: bool = True) -> Iterator[Path]:
     was. With `force=False` a target that exists is refused, when the block begins and again when it ends.
     """
     target = check_target(path, force=force)
-    temporary = target.with_name(f".{target.stem}.{os.getpid()}-{next(_turns)}.tmp{target.suffix}")
+    _sweep(target)
+    head, tail = _name_ends(target)
+    temporary = target.with_name(f"{head}{os.getpid()}-{next(_turns)}{tail}")
     try:
         yield temporary
         sync(temporary)
@@ -49,6 +55,34 @@ def atomic_write(path: str | Path, *, force: bool = True) -> Iterator[Path]:
         raise StoreError(f"writing {path} failed: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _name_ends(target: Path) -> tuple[str, str]:
+    """How the names of its temporaries begin and end: hidden, and with the suffix that writers go by.
+
+    The host is in them because a folder may be shared, and process numbers mean nothing on another machine.
+    """
+    host = re.sub(r"\W", "_", socket.gethostname())
+    return f".{target.stem}.{host}-", f".tmp{target.suffix}"
+
+
+def _sweep(target: Path) -> None:
+    """Remove this target's temporaries whose processes are no more."""
+    head, tail = _name_ends(target)
+    for path in target.parent.glob(f"{escape(head)}*{escape(tail)}"):
+        process = path.name.removeprefix(head).partition("-")[0]
+        if process.isdecimal() and not _is_alive(int(process)):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # signal 0 only asks
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it is somebody else's
+        return True
+    return True
 
 
 def sync(path: Path) -> None:

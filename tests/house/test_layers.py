@@ -9,7 +9,7 @@ import tree
 HEAVY = {
     "numba": {"kernels"},
     "llvmlite": set(),
-    "pyarrow": {"pool", "store"},
+    "pyarrow": {"pool", "tables"},
     "matplotlib": {"report"},
     "sklearn": {"models", "experiments"},
     "torch": {"models", "engines", "experiments"},

@@ -42,12 +42,13 @@ def benchmark_scripts() -> list[Path]:
 
 
 def written_files() -> list[Path]:
-    """Every file that somebody wrote, results of benchmarks too."""
-    folders = [
+    """Every file that somebody wrote, results of benchmarks too; at the root not what the demo or a user left there."""
+    named = [
         path for name in ("src", "tests", "docs", "benchmarks", "scripts", ".ci") for path in (ROOT / name).rglob("*")
     ]
+    pages = [path for path in ROOT.glob("[!.]*") if path.suffix in {".md", ".toml", ".txt", ""}]
     ends = {".py", ".md", ".toml", ".txt", ".json", ".html", ".js", ".css", ".sql", ""}
-    found = [path for path in [*folders, *ROOT.glob("*")] if path.is_file() and path.suffix in ends]
+    found = [path for path in [*named, *pages] if path.is_file() and path.suffix in ends]
     return [path for path in found if "__pycache__" not in path.parts]
 
 
@@ -152,6 +153,12 @@ def test_results_tell_where_they_come_from():
 def test_no_file_names_a_path_of_somebodys_machine():
     found = {page_name(path) for path in written_files() if PATH_OF_A_MACHINE.search(path.read_text())}
     assert found == set()
+
+
+def test_what_the_demo_leaves_at_the_root_is_no_page_of_ours():
+    names = {path.name for path in written_files()}
+    assert {"README.md", "Makefile", "pyproject.toml", "constraints.txt"} <= names
+    assert not names & {"hedgerow-demo.html", ".git"}
 
 
 def test_nothing_is_left_for_later():

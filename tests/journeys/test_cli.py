@@ -330,8 +330,11 @@ def test_demo(files: Path, run: Run) -> None:
     assert json.loads(answer.out)["report"].endswith("report.html")
     assert Path("report.html").read_text().lstrip().lower().startswith("<!doctype html>")
     answer = run("demo", "--quick", "--seeds", 1, "--out", "report.html")
-    assert "cluster-margin" in answer.out
-    assert "report.html" in answer.out
+    table, _, told = answer.out.partition("report: ")
+    assert told.endswith("report.html\n")
+    assert max(map(len, table.splitlines())) <= 80  # in a pipe, and nothing is cut
+    for name in ("strategy", "random", "margin", "cluster-margin,", "factor 10", "factor 3", "100 labels", "batch 1"):
+        assert name in table
     one_line(run("demo", "--seeds", 0), 1, "seeds must be at least 1")
 
 
@@ -343,7 +346,7 @@ def start(arguments: list[Any], *, stall: bool = False, limit: int | None = None
     lines = ["import sys, time, resource", "import hedgerow.store, hedgerow.cli"]
     if stall:
         lines.append("def stop(path): print('ready', flush=True); time.sleep(60)")
-        lines.append("hedgerow.store._sync = stop")
+        lines.append("hedgerow.store.sync = stop")
     if limit is not None:
         lines.append(f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))")
     lines.append(f"sys.argv = {['hedgerow', *map(str, arguments)]!r}")
@@ -373,6 +376,7 @@ def test_kill_leaves_the_old_file_or_none(files: Path, run: Run, command: list[A
     assert all(path.name.startswith(".") and ".tmp" in path.name for path in left)
     assert run(*command, "--force").code == 0
     assert pq.read_table(target).num_rows > 0
+    assert set(files.iterdir()) == before | {target}  # and what the killed one left is swept
 
 
 def test_an_interrupt_is_one_line_and_leaves_nothing(files: Path) -> None:

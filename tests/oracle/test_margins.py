@@ -30,6 +30,15 @@ def test_margins_equal_sorting(width, dtype):
     assert np.array_equal(hr.margins(probabilities), expected)
 
 
+@pytest.mark.parametrize("width", [2, 40, 128, 129, 300])
+def test_any_number_of_rows_is_scanned_whole(width):
+    """Rows are scanned four at a time, whatever is left over."""
+    probabilities = make_probabilities(np.random.default_rng(width), 23, width, np.float32)
+    expected = reference.margins(probabilities).astype(np.float32)
+    for n in range(len(probabilities) + 1):
+        assert np.array_equal(hr.margins(probabilities[:n]), expected[:n])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_margins_of_logits_are_those_of_their_softmax(width, dtype):

@@ -162,7 +162,7 @@ def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path, values: npt.
     write(tmp_path / ".part-2.7-0.tmp.parquet", {"junk": [1]})
     (tmp_path / "_SUCCESS").touch()
     assert np.array_equal(pool.as_matrix(tmp_path, "embeddings"), values)
-    assert np.array_equal(pool.read_ids(tmp_path), np.arange(N))
+    assert np.array_equal(pool.as_vector(tmp_path, "key", column="id"), np.arange(N))
     write(tmp_path / "part-2.parquet", {"id": [9999], "embedding": lists(values[:1, :2])})
     with pytest.raises(InputError, match=r"part-2.parquet and .*part-0.parquet have different columns or types"):
         pool.open_matrix(tmp_path, "embeddings")
@@ -256,7 +256,7 @@ def test_a_column_of_an_array_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="column 'x' was asked for, but an array has no named columns"):
         pool.as_matrix(np.zeros((2, 2)), "embeddings", column="x")
     with pytest.raises(InputError, match=r"a.npy has no named columns"):
-        pool.read_ids(tmp_path / "a.npy", column="x")
+        pool.as_vector(tmp_path / "a.npy", "margins", column="x")
 
 
 # Files that are not what they say
@@ -366,187 +366,6 @@ def test_margins_or_a_matrix(tmp_path: Path, values: npt.NDArray[Any]) -> None:
 def test_rows_are_counted(tmp_path: Path, values: npt.NDArray[Any]) -> None:
     assert pool.count_rows(values, "pool") == N
     assert pool.count_rows(write(tmp_path / "a.parquet", {"embedding": lists(values)}), "pool") == N
-
-
-# Ids
-
-
-@pytest.mark.parametrize(
-    "kind", [pa.int64(), pa.int32(), pa.uint64(), pa.string(), pa.large_string(), pa.string_view()]
-)
-def test_ids_are_whole_numbers_or_strings(tmp_path: Path, kind: Any) -> None:
-    table = pa.table({"uid": pa.array(["7", "3", "5"]).cast(kind)})
-    pq.write_table(table, tmp_path / "a.parquet")
-    expected = np.array([7, 3, 5]) if pa.types.is_integer(kind) else np.array(["7", "3", "5"], object)
-    for source in (table, tmp_path / "a.parquet"):
-        ids = pool.read_ids(source)
-        assert ids is not None
-        assert ids.dtype == expected.dtype
-        assert ids.tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        ([1.0, 2.0], "must be whole numbers or strings"),
-        ([True, False], "must be whole numbers or strings"),
-        ([b"a", b"b"], "one number or string a row"),
-        ([1, None], "has a null in row 1"),
-        (["a", None], "has a null in row 1"),
-        ([5, 2, 5], "holds 5 more than once"),
-        (["b", "a", "b"], "holds 'b' more than once"),
-        (pa.array([1, 1 << 63], pa.uint64()), "beyond int64"),
-    ],
-)
-def test_ids_that_are_refused(ids: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        pool.read_ids(pa.table({"id": ids}))
-
-
-def test_ids_that_are_not_there(tmp_path: Path) -> None:
-    assert pool.read_ids(np.zeros((2, 2))) is None
-    assert pool.read_ids(pa.table({"margin": [0.1]})) is None
-    with pytest.raises(InputError, match="no column 'key2': it has margin"):
-        pool.read_ids(pa.table({"margin": [0.1]}), "key2")
-    with pytest.raises(InputError, match=r"more than one column that may hold the id \(id, uuid\)"):
-        pool.read_ids(pa.table({"id": [1], "uuid": ["a"]}))
-
-
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
-def test_ids_are_taken_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
-    monkeypatch.setattr(pool, "VECTOR_ROWS", 64)
-    rng = np.random.default_rng(1)
-    path = write(tmp_path / "a.parquet", {"id": pa.array(rng.permutation(N)).cast(kind)}, row_group_size=100)
-    ids = pool.open_ids(path)
-    assert ids is not None
-    rows = rng.integers(0, N, 90)
-    taken = ids.take(rows)
-    assert taken.tolist() == ids.array()[rows].tolist()
-    assert pool.match_ids(taken, ids, "labeled").tolist() == rows.tolist()
-    assert pool.match_ids(taken, ids.array(), "labeled").tolist() == rows.tolist()
-    assert pool.match_ids(taken[:0], ids, "labeled").tolist() == []
-
-
-def test_ids_that_do_not_match() -> None:
-    with pytest.raises(InputError, match="labeled: 2 of 3 ids are not in the pool, the first is 9"):
-        pool.match_ids(np.array([1, 9, 8]), np.array([1, 2]), "labeled")
-    with pytest.raises(InputError, match="but the pool's ids are whole numbers"):
-        pool.match_ids(np.array(["a"], object), np.array([1, 2]), "labeled")
-    with pytest.raises(InputError, match="must be whole numbers or strings"):
-        pool.match_ids(np.array([1.0]), np.array([1, 2]), "labeled")
-    with pytest.raises(InputError, match="1 of 1 ids are not in the pool"):
-        pool.match_ids(np.array([1]), np.zeros(0, np.int64), "labeled")
-
-
-def test_hashes_that_meet_are_no_twins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "hash", len, raising=False)
-    assert pool.read_ids(pa.table({"id": ["a", "b", "cc"]})) is not None
-    with pytest.raises(InputError, match="holds 'a' more than once"):
-        pool.read_ids(pa.table({"id": ["a", "b", "cc", "a"]}))
-
-
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
-def test_two_files_name_the_same_ids(tmp_path: Path, kind: Any) -> None:
-    ids = pa.array(np.arange(N)).cast(kind)
-
-    def opened(name: str, ids: Any, group: int, like: pool.Ids | None = None) -> pool.Ids | None:
-        path = write(tmp_path / f"{name}.parquet", {"id": ids}, row_group_size=group)
-        return pool.open_ids(path, like=like)
-
-    first = opened("first", ids, 100)
-    assert opened("same", ids, 33, first) is not None
-    with pytest.raises(
-        InputError, match=r"do not match: .*has 0 in row 0, where .*has 499: .*in another order, so sort"
-    ):
-        opened("turned", ids[::-1], 100, first)
-    other = pa.concat_arrays([ids[:200], pa.array([1000]).cast(kind), ids[201:]])
-    with pytest.raises(InputError, match=r"has 200 in row 200, where .* has 1000$"):
-        opened("other", other, 100, first)
-    with pytest.raises(InputError, match="has 499"):
-        opened("short", ids[:499], 100, first)
-    with pytest.raises(InputError, match=r"holds (strings|whole numbers), column 'id' of .* holds"):
-        opened("kind", ids.cast(pa.int64() if kind == pa.string() else pa.string()), 100, first)
-
-
-def listing(folder: Path, name: str, content: Any) -> Path:
-    path = folder / name
-    if path.suffix == ".npy":
-        np.save(path, content)
-    elif path.suffix == ".parquet":
-        write(path, content)
-    else:
-        path.write_text(content)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.npy", np.array([30, 10])),
-        ("a.npy", np.array([False, True, False, True])),
-        ("a.parquet", {"id": [30, 10, 30]}),
-        ("a.parquet", {"id": [30, 10], "row": [3, 1], "label": ["x", "y"]}),
-        ("a.parquet", {"key": [7, 8], "code": [30, 10]}),
-        ("a.parquet", {"row": [3, 1]}),
-        ("a.txt", "30\n10\n"),
-        ("a.csv", "id\n30\n\n10\n30"),
-        ("a.csv", "row\n3\n1\n"),
-        ("a.csv", "code\n30\n10\n"),
-    ],
-)
-def test_rows_by_id(tmp_path: Path, name: str, content: Any) -> None:
-    for kind in (pa.int64(), pa.string()):
-        path = listing(tmp_path, name, content)
-        if kind == pa.string() and path.suffix != ".csv" and path.suffix != ".txt":
-            continue
-        ids = pool.open_ids(pa.table({"code": pa.array([0, 10, 20, 30]).cast(kind)}), "code")
-        assert pool.find_rows(path, "labeled", 4, ids, id_column="code").tolist() == [1, 3]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.npy", np.array([3, 1, 3])),
-        ("a.parquet", {"row": [3, 1], "id": ["x", "y"]}),
-        ("a.txt", "3\n1\n"),
-        ("a.csv", "row\n3\n1\n"),
-        ("a.npy", np.array([False, True, False, True])),
-    ],
-)
-def test_rows_by_number(tmp_path: Path, name: str, content: Any) -> None:
-    assert pool.find_rows(listing(tmp_path, name, content), "labeled", 4, None).tolist() == [1, 3]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.npy", np.array([4]), "holds row 4, but the pool's rows are 0 to 3"),
-        ("a.npy", np.array([-1]), "holds row -1"),
-        ("a.npy", np.array([0.5]), "holds float64 where it must hold row numbers"),
-        ("a.npy", np.array(["x"]), "holds strings where it must hold row numbers, because the pool has no ids"),
-        ("a.npy", np.array([True]), "the pool has 4"),
-        ("a.npy", np.zeros((2, 2), int), "one dimension"),
-        ("a.parquet", {"id": ["x"]}, r"no column of rows \(row\): it has id, and the pool has no ids"),
-        ("a.parquet", {"label": ["x"]}, r"no column of rows \(row\): it has label"),
-        ("a.txt", "1\nx,2\n", "line 2 of .*a.txt is 'x,2': one whole number a line"),
-        ("a.txt", "1\n99999999999999999999\n", "line 2 of .*a.txt"),
-        ("a.json", "[1]", "neither .npy nor .parquet"),
-    ],
-)
-def test_rows_that_are_refused(tmp_path: Path, name: str, content: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        pool.find_rows(listing(tmp_path, name, content), "labeled", 4, None)
-
-
-def test_rows_whose_ids_are_not_in_the_pool(tmp_path: Path) -> None:
-    ids = pool.open_ids(pa.table({"id": ["a", "b"]}))
-    with pytest.raises(InputError, match=r"labeled \(.*a.txt\): 1 of 2 ids are not in the pool, the first is c"):
-        pool.find_rows(listing(tmp_path, "a.txt", "a\nc\n"), "labeled", 2, ids)
-    with pytest.raises(InputError, match=r"or ids \(id\): it has label"):
-        pool.find_rows(listing(tmp_path, "a.parquet", {"label": [1]}), "labeled", 2, ids)
-    (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="cannot be read as text"):
-        pool.find_rows(tmp_path / "b.txt", "labeled", 2, ids)
 
 
 # Tables out

@@ -1,6 +1,9 @@
 """Files are whole or absent."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -70,11 +73,47 @@ def test_targets_that_cannot_be_written(tmp_path: Path) -> None:
         check_target("/dev/null")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(StoreError, match="no permission"):
+def test_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may write anywhere, so the answer of the system is staged."""
+    monkeypatch.setattr(os, "access", lambda path, mode: not (path == tmp_path and mode & os.W_OK))
+    with pytest.raises(StoreError, match=f"no permission to write in the folder {tmp_path}"):
         check_target(tmp_path / "a.txt")
+
+
+def test_what_a_killed_writer_left_is_swept_by_the_next(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys
+from hedgerow.store import atomic_write
+with atomic_write(sys.argv[1]) as temporary:
+    temporary.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    target, other = tmp_path / "a[1].txt", tmp_path / "b.txt"
+    for path in (target, other):
+        assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
+    with atomic_write(target) as mine:
+        mine.write_text("new")
+        with atomic_write(target) as living:  # a second writer leaves the first one's alone
+            living.write_text("newer")
+        assert mine.exists()
+    assert target.read_text() == "new"
+    assert [path.name for path in tmp_path.glob(".*")] == [path.name for path in tmp_path.glob(".b.*.tmp.txt")]
+
+
+def test_what_a_living_or_foreign_writer_has_is_kept(tmp_path: Path) -> None:
+    with atomic_write(tmp_path / "a.txt") as temporary:
+        temporary.write_text("x")
+        other_host = temporary.name.replace(f"-{os.getpid()}-", "x-999999999-")
+        (tmp_path / other_host).touch()
+        (tmp_path / ".a.txt").touch()
+        (tmp_path / temporary.name.replace(f"-{os.getpid()}-", "-1-")).touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["a.txt", ".a.txt", other_host, temporary.name.replace(f"-{os.getpid()}-", "-1-")]
+    )
+    with atomic_write(tmp_path / "a.txt") as temporary:
+        temporary.write_text("y")
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_block_that_writes_nothing_is_an_error_and_no_file(tmp_path: Path) -> None:

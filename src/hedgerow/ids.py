@@ -1,0 +1,264 @@
+"""The user's keys: read, compared between files, and found again as rows.
+
+A row is a position in the pool (int64), an id the user's key for it (int64 or string, distinct). Ids are read from
+their column in batches whenever they are asked for, so that ten million strings are never held at once; past the doors
+only rows travel. What an id stands for is its owner's business.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import checks, tables
+from hedgerow.errors import InputError
+from hedgerow.tables import Table
+
+_WHOLE = re.compile(r"[+-]?\d{1,18}")  # so many digits are sure to fit in int64
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """The ids of a pool's rows: int64 or strings, distinct, read from their column whenever they are asked for."""
+
+    n: int
+    dtype: np.dtype[Any]  # int64, or object for Python strings
+    title: str  # what messages call them
+    _table: Table
+    _column: str
+
+    def chunks(self) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        """(first row, ids), from the first row to the last."""
+        for start, values in self._table.walk(self._column):
+            if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
+                raise InputError(f"{self.title} holds {values.max()}, which is beyond int64: use strings")
+            yield start, values.astype(self.dtype, copy=False)
+
+    def array(self) -> npt.NDArray[Any]:
+        """All of them, as one array."""
+        return tables.fill(np.empty(self.n, self.dtype), self.chunks())
+
+    def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """The ids of `rows`, in their order; the others are not kept."""
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        taken = np.empty(len(rows), self.dtype)
+        for start, values in self.chunks():
+            low, high = np.searchsorted(ascending, [start, start + len(values)])
+            taken[order[low:high]] = values[ascending[low:high] - start]
+        return taken
+
+
+def open_ids(source: Any, column: str | None = None, *, like: Ids | None = None) -> Ids | None:
+    """A table's ids, found to be distinct whole numbers or strings; None if there is no id column.
+
+    `like`: the ids of another file about the same pool, which must be the same in the same order.
+    """
+    opened = tables.open_source(source, "ids")
+    if not isinstance(opened, Table):
+        tables.refuse_column(column, "ids", source)
+        return None
+    if column is None:
+        column = opened.find("id", tables.ID_NAMES)
+    if column is None:
+        return None
+    title = opened.tell(opened.require(column))
+    ids = Ids(opened.n, _id_dtype(opened.dtype(column), title), title, opened, column)
+    if like is None:
+        _refuse_twins(ids)
+    else:
+        _refuse_others(ids, like)
+    return ids
+
+
+def match_ids(wanted: npt.NDArray[Any], ids: Ids, name: str) -> npt.NDArray[np.int64]:
+    """The row of each wanted id among the pool's `ids`, in the order wanted; an id may be wanted twice."""
+    if len(wanted) and _id_dtype(wanted.dtype, name) != ids.dtype:
+        raise InputError(f"{name} holds {_tell_kind(wanted)}, but the pool's ids are {_tell_kind(ids)}")
+    wanted = wanted.astype(ids.dtype, copy=False)
+    find, count = _index_ids(wanted)
+    found = np.full(count, -1, np.int64)
+    for start, chunk in ids.chunks():
+        places = find(chunk)
+        hits = np.flatnonzero(places >= 0)
+        found[places[hits]] = start + hits
+    rows = found[find(wanted)]
+    strangers = rows < 0
+    if strangers.any():
+        raise InputError(
+            f"{name}: {int(strangers.sum()):,} of {len(wanted):,} ids are not in the pool, "
+            f"the first is {wanted[int(np.argmax(strangers))]!s}"
+        )
+    return rows
+
+
+def find_rows(
+    path: str | Path, name: str, n: int, ids: Ids | None, *, id_column: str | None = None
+) -> npt.NDArray[np.int64]:
+    """The rows that a file lists, ascending, each once.
+
+    The file is Parquet with a column of ids or one called `row`, `.npy` (ids, rows, or a mask of the pool), `.csv` with
+    such a column, or text with one id or row a line, after a heading or none. Where the pool has `ids`, values without
+    a heading are ids.
+    """
+    values, are_rows = _read_listing(tables.find_file(path, name), name, ids, id_column)
+    if values.dtype == np.bool_:
+        checks.same_length({f"{path}": len(values), "the pool": n})
+        return np.flatnonzero(values)
+    if ids is not None and not are_rows:
+        return np.unique(match_ids(values, ids, f"{name} ({path})"))
+    if len(values) and values.dtype.kind not in "iu":
+        told = "row numbers" if are_rows else "row numbers, because the pool has no ids"
+        raise InputError(f"{name}: {path} holds {_tell_kind(values)} where it must hold {told}")
+    return checks.rows(np.unique(values), n, f"{name} ({path})")
+
+
+# Comparing.
+
+
+def _id_dtype(dtype: np.dtype[Any], title: str) -> np.dtype[Any]:
+    if dtype.kind in "iu":
+        return np.dtype(np.int64)
+    if dtype.kind in "OU":
+        return np.dtype(np.object_)
+    raise InputError(f"{title} holds {dtype}: ids must be whole numbers or strings")
+
+
+def _tell_kind(ids: Ids | npt.NDArray[Any]) -> str:
+    return "whole numbers" if ids.dtype.kind in "iu" else "strings" if ids.dtype.kind in "OU" else f"{ids.dtype}"
+
+
+def _refuse_twins(ids: Ids) -> None:
+    """No id twice. Of strings the hashes are held, 8 bytes each; only those whose hashes meet are compared."""
+    if ids.dtype != np.object_:
+        numbers = ids.array()
+        if not bool(np.all(numbers[1:] > numbers[:-1])):  # ascending ids are distinct, and common
+            checks.distinct(numbers, ids.title)
+        return
+    hashes = _digest(ids)
+    met = hashes[1:][hashes[1:] == hashes[:-1]]
+    if len(met):
+        alike = set(met.tolist())
+        suspects = [value for _, values in ids.chunks() for value in values if hash(value) in alike]
+        checks.distinct(np.array(suspects, np.object_), ids.title)
+
+
+def _refuse_others(second: Ids, first: Ids) -> None:
+    """The same ids in the same order, which makes them as distinct as the first are."""
+    checks.same_length({first.title: first.n, second.title: second.n})
+    if first.dtype != second.dtype:
+        raise InputError(f"{first.title} holds {_tell_kind(first)}, {second.title} holds {_tell_kind(second)}")
+    for start, one, other in _walk_together(first, second):
+        unlike = one != other
+        if unlike.any():
+            place = int(np.argmax(unlike))
+            told = f"{first.title} has {one[place]} in row {start + place}, where {second.title} has {other[place]}"
+            if np.array_equal(_digest(first), _digest(second)):
+                told += ": the ids are the same in another order, so sort both files by id"
+            raise InputError(f"the ids do not match: {told}")
+
+
+def _walk_together(first: Ids, second: Ids) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any]]]:
+    """(first row, ids, ids) over two files that may be cut into unlike batches."""
+    others = second.chunks()
+    ahead = np.empty(0, second.dtype)
+    for start, chunk in first.chunks():
+        while len(ahead) < len(chunk):
+            ahead = np.concatenate([ahead, next(others)[1]])
+        yield start, chunk, ahead[: len(chunk)]
+        ahead = ahead[len(chunk) :]
+
+
+def _digest(ids: Ids) -> npt.NDArray[np.int64]:
+    """The ids, or of strings their hashes, in ascending order: 8 bytes a row."""
+    pieces = ids.chunks()
+    if ids.dtype == np.object_:
+        pieces = ((start, np.fromiter(map(hash, values), np.int64, len(values))) for start, values in pieces)
+    numbers = tables.fill(np.empty(ids.n, np.int64), pieces)
+    numbers.sort()
+    return numbers
+
+
+def _index_ids(wanted: npt.NDArray[Any]) -> tuple[Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]], int]:
+    """(a function from ids to their places among the distinct wanted ones, or -1; how many these are)."""
+    if wanted.dtype == np.object_:
+        places = {value: place for place, value in enumerate(dict.fromkeys(wanted.tolist()))}
+        return lambda ids: np.array([places.get(value, -1) for value in ids.tolist()], np.int64), len(places)
+    distinct = np.unique(wanted)
+
+    def find(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        place = np.searchsorted(distinct, ids)
+        place[place == len(distinct)] = 0
+        return np.where(distinct[place] == ids, place, -1) if len(distinct) else np.full(len(ids), -1, np.int64)
+
+    return find, len(distinct)
+
+
+# Listings.
+
+
+def _read_listing(path: Path, name: str, ids: Ids | None, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
+    """(the values, whether they say that they are rows)."""
+    if path.suffix.lower() in (".txt", ".csv"):
+        return _read_lines(path, name, ids, id_column)
+    opened = tables.open_path(path, name)
+    if not isinstance(opened, Table):
+        if opened.ndim != 1:
+            raise InputError(f"{name}: {path} must have one dimension, got shape {opened.shape}")
+        return opened, False
+    if ids is not None and id_column in opened.types:
+        return opened.read(str(id_column)), False
+    key = opened.find("id", tables.ID_NAMES) if ids is not None else None
+    if key is not None:
+        return opened.read(key), False
+    row = opened.find("rows", tables.VECTOR_NAMES["rows"])
+    if row is not None:
+        return opened.read(row), True
+    has_ids = any(column.lower() in tables.ID_NAMES for column in opened.types)
+    raise InputError(
+        f"{name}: {path} has no column of rows (row)"
+        + (" or ids (id)" if ids is not None else "")
+        + f": it has {opened.tell_columns()}"
+        + (", and the pool has no ids" if ids is None and has_ids else "")
+    )
+
+
+def _read_lines(path: Path, name: str, ids: Ids | None, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
+    """One value a line; of a .csv file with several columns the one that its heading calls ids or rows."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets put a mark before the text
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{name}: {path} cannot be read as text: {tables.first_line(error)}") from error
+    records = list(csv.reader(lines)) if path.suffix.lower() == ".csv" else [[line] for line in lines]
+    place, are_rows = _find_heading(records[0] if records else [], f"{name}: {path}", ids, id_column)
+    values = [record[place].strip() if len(record) > place else "" for record in records]
+    if are_rows is not None:
+        values[0] = ""
+    if ids is not None and ids.dtype == np.object_ and not are_rows:
+        return np.array([value for value in values if value], np.object_), False
+    try:
+        return np.array([int(value) for value in values if value], np.int64), bool(are_rows)
+    except (ValueError, OverflowError):
+        line = next(line for line, value in enumerate(values, 1) if value and not _WHOLE.fullmatch(value))
+        raise InputError(
+            f"{name}: line {line} of {path} is {values[line - 1]!r}: one whole number a line is needed"
+        ) from None
+
+
+def _find_heading(record: list[str], title: str, ids: Ids | None, id_column: str | None) -> tuple[int, bool | None]:
+    """(the column to read, whether it is called rows rather than ids, or None if the first line is no heading)."""
+    fields = [field.strip().lower() for field in record]
+    as_ids = [{id_column.lower()} if id_column else set(), tables.ID_NAMES] if ids is not None else []
+    for known in [*as_ids, tables.VECTOR_NAMES["rows"]]:
+        for place, field in enumerate(fields):
+            if field in known:
+                return place, known is tables.VECTOR_NAMES["rows"]
+    if len(fields) > 1 or set(fields) & tables.ID_NAMES:
+        wanted = "row, and the pool has no ids" if ids is None else "id or row"
+        raise InputError(f"{title} has no column called {wanted}: it has {', '.join(fields)}")
+    return 0, None

@@ -1,0 +1,55 @@
+"""Tables: the order of a folder's files, and which column is meant. What sources there are is in test_pool.py."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hedgerow import tables
+from hedgerow.errors import InputError
+
+
+def open_table(source: object) -> tables.Table:
+    opened = tables.open_source(source, "the source")
+    assert isinstance(opened, tables.Table)
+    return opened
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("part-1", "part-2", "part-10", "part-0011"),
+        ("part-00000-of-00010", "part-00002-of-00010", "part-00010-of-00010"),
+        ("2/part-9", "10/part-1", "10/part-02", "10/part-2"),  # equal numbers: the name itself decides
+        ("7", "a", "b1", "b1c"),  # numbers come before letters
+    ],
+)
+def test_files_of_a_folder_are_read_in_natural_order(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for place, name in reversed(list(enumerate(names))):
+        path = tmp_path / f"{name}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"place": [place]}), path)
+    assert open_table(tmp_path).read("place").tolist() == list(range(len(names)))
+
+
+def test_a_column_is_found_by_its_name_in_any_case() -> None:
+    table = open_table(pa.table({"ID": [1], "Margin": [0.5]}))
+    assert table.find("id", tables.ID_NAMES) == "ID"
+    assert table.find("rows", tables.VECTOR_NAMES["rows"]) is None
+    with pytest.raises(InputError, match=r"more than one column that may hold the margins \(a, b\)"):
+        table.choose("margins", ["a", "b"])
+
+
+def test_many_columns_are_told_in_one_line() -> None:
+    table = open_table(pa.table({f"c{place}": [0] for place in range(50)}))
+    with pytest.raises(InputError, match=r"no column 'x': it has c0, .*, c19 and 30 more$"):
+        table.require("x")
+
+
+def test_a_column_is_walked_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "VECTOR_ROWS", 3)
+    table = open_table(pa.table({"x": np.arange(7)}))
+    assert [(start, piece.tolist()) for start, piece in table.walk("x")] == [(0, [0, 1, 2]), (3, [3, 4, 5]), (6, [6])]
+    assert table.read("x").tolist() == list(range(7))
