@@ -91,3 +91,24 @@ def farthest_first(points, centers, k, first=None):
         chosen.append(row)
         nearest = np.minimum(nearest, ((points - points[row]) ** 2).sum(axis=1))
     return chosen
+
+
+def graph_linkage(edges, n, threshold):
+    """Average linkage on a graph {(a, b): weight}: merge the two clusters whose edges have the lowest mean.
+
+    Returns the clusters (sets of nodes) and the heights of the merges.
+    """
+    clusters = [{node} for node in range(n)]
+    heights = []
+    while True:
+        owner = {node: place for place, nodes in enumerate(clusters) for node in nodes}
+        between = {}
+        for (a, b), weight in edges.items():
+            pair = tuple(sorted((owner[a], owner[b])))
+            if pair[0] != pair[1]:
+                between.setdefault(pair, []).append(weight)
+        closest = min(((np.mean(weights), pair) for pair, weights in between.items()), default=(np.inf, None))
+        if closest[1] is None or closest[0] > threshold:
+            return clusters, heights
+        heights.append(closest[0])
+        clusters[closest[1][0]] |= clusters.pop(closest[1][1])

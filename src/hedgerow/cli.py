@@ -30,6 +30,8 @@ Progress = Callable[[str, float], None]
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 BATCH_KEY = "hedgerow.batch"  # where a batch file keeps its settings, beside "hedgerow.clusters" of a cluster file
 
+WORTH_TELLING = 10.0  # seconds: shorter work is done before its estimate is read
+
 app = typer.Typer(
     name="hedgerow",
     help="Batch active learning at scale: cluster a pool once, then select each round what to label next.",
@@ -85,13 +87,29 @@ def cluster(
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="Merge all that is within this distance.")] = None,
     metric: Annotated[str, typer.Option(help="cosine, sqeuclidean or euclidean.")] = "cosine",
-    method: Annotated[str, typer.Option(help="How to cluster; auto chooses by the size of the pool.")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="exact, certified, multiround or assign; auto: one of the first two, by size.")
+    ] = "auto",
+    subset: Annotated[
+        str | None,
+        typer.Option(help="What the method assign clusters: a fraction of the pool (0.1), or a file as for --labeled."),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds of the method multiround; 3 if not given.")] = None,
+    zeros: Annotated[
+        str, typer.Option(help="Rows of zeros under cosine distance: refuse, or singletons: a cluster each.")
+    ] = "refuse",
+    centroids: Annotated[
+        bool, typer.Option("--centroids", help="Keep the centroids too, for new points: OUT with .centroids.npz.")
+    ] = False,
     column: Annotated[
         str | None, typer.Option(help="Column with the embeddings (or the prefix of several), if it is not found.")
     ] = None,
     id_column: IdColumn = None,
     seed: Seed = 0,
     threads: Annotated[int | None, typer.Option(help="Threads to use; all cores if not given.")] = None,
+    workdir: Annotated[
+        Path | None, typer.Option(help="Folder for finished phases: an interrupted run goes on from there.")
+    ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -100,12 +118,19 @@ def cluster(
     Average linkage: the clusters are the cut of the tree at a threshold, given or found for an average size. The file
     has a row for each row of the pool, in its order, and the settings in its metadata.
     """
-    from hedgerow import clusters, pool, store
+    from hedgerow import clusters, hac, pool, store
     from hedgerow.ids import open_ids
 
     store.check_target(out, force=force)
+    if centroids:
+        store.check_target(clusters.name_beside(out), force=force)
+        if metric == "euclidean":
+            raise InputError("--centroids goes with the metrics cosine and sqeuclidean")
     embeddings = pool.open_matrix(pool_path, "embeddings", column=column)
     ids = open_ids(pool_path, id_column)
+    needed = hac.estimate(embeddings.n, embeddings.width, method=method, threads=threads)
+    if needed.seconds >= WORTH_TELLING:
+        typer.echo(f"{embeddings.n:,} x {embeddings.width}: {needed}", err=True)
     with _show_progress() as progress:
         made = clusters.cluster(
             embeddings,
@@ -113,11 +138,16 @@ def cluster(
             threshold=threshold,
             metric=metric,
             method=method,
+            subset=None if subset is None else _read_subset(subset, embeddings.n, ids, id_column),
+            rounds=rounds,
+            zeros=zeros,
+            centroids=centroids,
             seed=seed,
             threads=threads,
+            workdir=workdir,
             progress=progress,
         )
-    made.save(out, ids=None if ids is None else ids.array(), force=force)
+    made.save(out, ids=None if ids is None else ids.array(), centroids=centroids, force=force)
     _report(
         as_json,
         {**made.settings(), "seed": seed, "ids": ids is not None, "pool": str(pool_path), "out": str(out)},
@@ -213,6 +243,19 @@ def demo(
         return
     _print_table(result.table)
     typer.echo(f"report: {result.report}")
+
+
+# Clustering.
+
+
+def _read_subset(given: str, n: int, ids: "Ids | None", id_column: str | None) -> Any:
+    """A fraction, or the rows that a file names."""
+    from hedgerow.ids import find_rows
+
+    try:
+        return float(given)
+    except ValueError:
+        return find_rows(Path(given), "subset", n, ids, id_column=id_column)
 
 
 # Selecting.
@@ -338,13 +381,20 @@ def _show_progress() -> Iterator[Progress | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-    with Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Bar(*columns, *times, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=1.0)
-        yield lambda phase, done: bar.update(task, description=phase, completed=done)
+
+        def show(phase: str, done: float) -> None:
+            if bar.tasks[0].description != phase:  # the time left is that of the phase
+                bar.reset(task, description=phase)
+            bar.update(task, completed=done)
+
+        yield show
 
 
 def _ignore(phase: str, done: float) -> None:

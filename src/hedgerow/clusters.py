@@ -1,10 +1,13 @@
 """Clusters of a pool: made once, kept in a file, used every round (the clustering step of the paper, section 2).
 
-`cluster` chooses the method and the cut; `Clusters` is what every round needs of it: a label for each row.
+`cluster` chooses the method and the cut; `Clusters` is what every round needs of it: a label for each row, and for a
+pool that grows the centroids by which new points find their cluster.
 """
 
+import hashlib
 import json
-from dataclasses import dataclass
+import zipfile
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,25 +15,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks, hac, pool
+from hedgerow import assignment, checks, hac, multiround, pool, store
+from hedgerow.assignment import Centroids
 from hedgerow.dendrogram import Dendrogram
-from hedgerow.errors import InputError
+from hedgerow.errors import InputError, StoreError
 from hedgerow.growth import Progress
+from hedgerow.threads import team as use_team
+from hedgerow.vectors import BLOCK, Vectors, open_vectors
 
 AVERAGE_SIZE = 10.0  # the paper's choice for large pools: k_m = 10 k_t candidates then cover about k_t clusters
 EXACT_UP_TO = 20_000  # points for which comparing all pairs takes a few seconds
+METHODS = ("auto", *hac.METHODS, "multiround", "assign")
+ZEROS = ("refuse", "singletons")
 METADATA_KEY = "hedgerow.clusters"
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """A cluster for each row of a pool: the cut of an average-linkage tree at `threshold`."""
+    """A cluster for each row of a pool: the cut of an average-linkage tree at `threshold`, or what stands in for it."""
 
     labels: npt.NDArray[np.int32]  # (n,), 0 .. n_clusters - 1 in order of first appearance
     threshold: float
     metric: str
     method: str
     tree: Dendrogram | None = None
+    centroids: Centroids | None = field(default=None, repr=False)
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -58,26 +67,116 @@ class Clusters:
             "method": self.method,
         }
 
-    def save(self, path: str | Path, *, ids: npt.NDArray[Any] | None = None, force: bool = False) -> None:
-        """Writes Parquet: column `cluster` in the order of the pool, `id` before it if given. The tree is not kept."""
+    def assign(self, embeddings: Any, *, threads: int | None = None) -> npt.NDArray[np.int32]:
+        """Labels (m,) of new points (m, d): the nearest cluster by average distance if within `threshold`.
+
+        A point that is farther from all is a cluster of its own, numbered from `n_clusters` on in the order of rows.
+        The clusters stay as they are: the same points get the same labels, in whatever batches they come.
+        """
+        if self.centroids is None:
+            raise InputError(
+                "these clusters have no centroids to assign points to: make them with cluster(..., centroids=True) "
+                "(not for the euclidean metric), and save them with save(..., centroids=True), which writes a second "
+                "file that must stay beside the first"
+            )
+        if threads is not None:
+            checks.integer(threads, "threads", least=1)
+        points = pool.as_matrix(embeddings, "embeddings")
+        width = self.centroids.means.shape[1]
+        if points.shape[1] != width:
+            raise InputError(f"embeddings has {points.shape[1]} columns, but these clusters were made from {width}")
+        with use_team(threads) as team:
+            vectors = replace(open_vectors(points, self.metric, np.float32, team), center=self.centroids.center)
+            nearest, distance = assignment.find_nearest(vectors, self.centroids, team, np.arange(len(points)))
+        return assignment.number_points(nearest, distance <= self.threshold, self.n_clusters).astype(np.int32)
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        ids: npt.NDArray[Any] | None = None,
+        centroids: bool = False,
+        force: bool = False,
+    ) -> None:
+        """Writes Parquet: column `cluster` in the order of the pool, `id` before it if given. The tree is not kept.
+
+        centroids: write them too, n_clusters x d float32, to a file beside: `clusters.centroids.npz` for
+        `clusters.parquet`. What is loaded from the two can `assign`.
+        """
         columns: dict[str, npt.NDArray[Any]] = {} if ids is None else {"id": ids}
         if ids is not None:
             checks.same_length({"ids": len(ids), "clusters": len(self.labels)})
         columns["cluster"] = self.labels
-        pool.write_table(path, columns, {METADATA_KEY: json.dumps(self.settings())}, force=force)
+        told = self.settings()
+        if centroids:
+            store.check_target(path, force=force)
+            told["centroids"] = self._save_centroids(name_beside(path), force)
+        pool.write_table(path, columns, {METADATA_KEY: json.dumps(told)}, force=force)
+
+    def _save_centroids(self, path: Path, force: bool) -> str:
+        """Writes the centroids; returns the mark by which the two files know each other."""
+        if self.centroids is None:
+            raise InputError("these clusters have no centroids to save")
+        mark = hashlib.sha256(self.labels.tobytes()).hexdigest()
+        held = self.centroids
+        with store.atomic_write(path, force=force) as temporary:
+            np.savez(temporary, mark=mark, means=held.means, half=held.half, center=held.center)
+        return mark
 
     @classmethod
     def load(cls, path: str | Path) -> "Clusters":
-        """Reads what `save` wrote."""
+        """Reads what `save` wrote, with the centroids if their file is beside."""
         stored = pool.read_metadata(path).get(METADATA_KEY)
         if stored is None:
             raise InputError(f"{path} was not written by Clusters.save or `hedgerow cluster`: it lacks their metadata")
         settings = json.loads(stored)
         labels = pool.as_vector(path, "clusters", column="cluster")
         checks.same_length({f"{path}": len(labels), "its metadata": settings["n"]})
+        beside = name_beside(path)
+        mark = settings.get("centroids")
         return cls(
-            checks.cluster_labels(labels, len(labels)), settings["threshold"], settings["metric"], settings["method"]
+            checks.cluster_labels(labels, len(labels)),
+            settings["threshold"],
+            settings["metric"],
+            settings["method"],
+            centroids=load_centroids(beside, mark) if mark is not None and beside.exists() else None,
         )
+
+
+def name_beside(path: str | Path) -> Path:
+    """The file with the centroids of the clusters in `path`."""
+    return Path(path).with_suffix(".centroids.npz")
+
+
+def load_centroids(path: Path, mark: str) -> Centroids:
+    """Reads what belongs to the clusters with this mark."""
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            found = str(held["mark"])
+            centroids = Centroids(held["means"], held["half"], held["center"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise StoreError(f"{path} cannot be read: {error}; save the clusters again") from error
+    if found != mark:
+        raise StoreError(f"{path} belongs to other clusters than the file beside it: save the clusters again")
+    return centroids
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `cluster` was asked for, checked and complete."""
+
+    metric: str
+    method: str
+    average_size: float | None
+    threshold: float | None
+    neighbors: int
+    slack: float
+    subset: Any
+    rounds: int
+    seed: int
+    threads: int | None
+    workdir: str | Path | None
+    progress: Progress | None
 
 
 def cluster(
@@ -89,6 +188,10 @@ def cluster(
     method: str = "auto",
     neighbors: int = 15,
     slack: float = 1.1,
+    subset: Any = None,
+    rounds: int | None = None,
+    zeros: str = "refuse",
+    centroids: bool = True,
     seed: int = 0,
     threads: int | None = None,
     workdir: str | Path | None = None,
@@ -99,25 +202,115 @@ def cluster(
     Give `threshold` (every merge of that distance or less is made) or `average_size` (>= 1): the smallest threshold
     whose clusters have at least that average size. If neither is given: 10, or the size of a smaller pool.
     method: "exact", "certified", or "auto": exact up to 20,000 points. `linkage` tells more of these and of `slack`.
+    The paper's two accelerations, both further from the true clusters than "certified" (docs/scaling.md has how far):
+    "multiround", linkage on graphs of `neighbors` nearest centroids, in `rounds` rounds (3, and more where the average
+    size asks for it); "assign", linkage on a `subset` (rows, a bool mask such as what is labeled, or a fraction of the
+    pool in (0, 1], drawn by the seed: 0.1 if not given), every other point to its nearest cluster within the
+    threshold, else on its own. zeros (cosine): rows of zeros have no direction; "refuse" them, or keep them as
+    "singletons", a cluster each. centroids: keep what `Clusters.assign` needs for new points, n_clusters x d float32.
     """
-    checks.option(method, "method", ("auto", *hac.METHODS))
+    checks.option(metric, "metric", hac.METRICS)
+    checks.option(zeros, "zeros", ZEROS)
+    checks.seed(seed)
+    if threads is not None:
+        checks.integer(threads, "threads", least=1)
     which = checks.exactly_one({"average_size": average_size, "threshold": threshold}, allow_none=True)
     points = pool.as_matrix(embeddings, "embeddings")
-    if method == "auto":
-        method = "exact" if len(points) <= EXACT_UP_TO or metric == "euclidean" else "certified"
     if which is None:
         average_size = min(AVERAGE_SIZE, max(1, len(points)))
     if average_size is not None:
         hac.most_clusters(len(points), average_size)  # asks whether it can be reached, before the work begins
+    method = choose_method(method, metric, len(points), subset, rounds)
+    rounds = multiround.ROUNDS if rounds is None else checks.integer(rounds, "rounds", least=1)
+    request = Request(
+        metric, method, average_size, threshold, neighbors, slack, subset, rounds, seed, threads, workdir, progress
+    )
+    lone = find_zeros(points) if zeros == "singletons" and metric == "cosine" else np.zeros(0, np.int64)
+    made = cut_around(points, lone, request) if len(lone) else cut_pool(points, request)
+    if not centroids or metric == "euclidean":  # whose average over a cluster does not follow from its centroid
+        return made
+    return replace(made, centroids=make_centroids(points, made, lone))
+
+
+def choose_method(method: str, metric: str, n: int, subset: Any, rounds: int | None) -> str:
+    """The method, "auto" resolved; refuses what does not go together."""
+    checks.option(method, "method", METHODS)
+    if method in ("multiround", "assign") and metric == "euclidean":
+        raise InputError(f'method={method!r} goes with "cosine" and "sqeuclidean", not with "euclidean"')
+    for name, given, home in (("subset", subset, "assign"), ("rounds", rounds, "multiround")):
+        if given is not None and method != home:
+            raise InputError(f"{name} goes with method={home!r}, not with {method!r}")
+    if method == "auto":
+        return "exact" if n <= EXACT_UP_TO or metric == "euclidean" else "certified"
+    return method
+
+
+def cut_pool(points: npt.NDArray[Any], request: Request) -> Clusters:
+    """The clusters of all points, by the method that was chosen."""
+    average_size, threshold, method = request.average_size, request.threshold, request.method
+    shared: dict[str, Any] = {
+        "metric": request.metric, "threshold": threshold, "neighbors": request.neighbors, "seed": request.seed,
+        "threads": request.threads, "progress": request.progress or hac.ignore,
+    }  # fmt: skip
+    if method == "assign":
+        labels, limit = assignment.cluster_subset(
+            points, request.subset, average_size=average_size, slack=request.slack, **shared
+        )
+        return Clusters(labels, limit, request.metric, method)
     grow_further = method == "exact"  # a complete tree costs little more, and can be cut anywhere
-    tree = hac.linkage(
-        points, metric=metric, method=method, threshold=threshold, average_size=None if grow_further else average_size,
-        neighbors=neighbors, slack=slack, seed=seed, threads=threads, workdir=workdir, progress=progress,
-    )  # fmt: skip
+    if method == "multiround":
+        tree = multiround.grow_in_rounds(points, average_size=average_size, rounds=request.rounds, **shared)
+    else:
+        size = None if grow_further else average_size
+        tree = hac.linkage(
+            points, method=method, average_size=size, slack=request.slack, workdir=request.workdir, **shared
+        )
     if threshold is not None:
         limit = float(threshold)
     elif grow_further:
         limit = tree.threshold_for(average_size=average_size)
     else:
         limit = float(tree.heights.max(initial=0.0))  # as far as it was grown, it was verified
-    return Clusters(tree.cut(threshold=limit), limit, metric, method, tree)
+    return Clusters(tree.cut(threshold=limit), limit, request.metric, method, tree)
+
+
+def find_zeros(points: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The rows that are all zero. A NaN or an infinity is refused here, while row numbers are those of the pool."""
+    checks.finite(points, "embeddings")
+    blocks = (points[start : start + BLOCK] for start in range(0, len(points), BLOCK))
+    return np.flatnonzero(np.concatenate([np.zeros(0, np.bool_), *(~block.any(axis=1) for block in blocks)]))
+
+
+def cut_around(points: npt.NDArray[Any], lone: npt.NDArray[np.int64], request: Request) -> Clusters:
+    """The clusters of all points but the `lone`, which are a cluster each. Copies the rest of the pool."""
+    n = len(points)
+    kept = np.delete(np.arange(n), lone)
+    if request.average_size is not None:
+        spare = hac.most_clusters(n, request.average_size) - len(lone)
+        if spare < min(1, len(kept)):
+            raise InputError(
+                f"an average size of {request.average_size:g} cannot be reached: {len(lone):,} of {n:,} rows are all "
+                "zero and a cluster each"
+            )
+        request = replace(request, average_size=max(1.0, len(kept) / max(1, spare)))
+    if request.subset is not None and np.ndim(request.subset):
+        chosen = np.zeros(n, np.bool_)
+        chosen[assignment.choose_rows(request.subset, n, request.seed)] = True
+        request = replace(request, subset=chosen[kept])
+    made = cut_pool(points[kept], request)
+    labels = np.empty(n, np.int64)
+    labels[kept] = made.labels
+    labels[lone] = made.n_clusters + np.arange(len(lone))
+    tree = made.tree
+    if tree is not None:
+        merges = np.where(tree.merges < tree.n, kept[np.minimum(tree.merges, len(kept) - 1)], tree.merges + len(lone))
+        tree = Dendrogram(n, merges, tree.heights)
+    return replace(made, labels=assignment.number_clusters(labels), tree=tree)
+
+
+def make_centroids(points: npt.NDArray[Any], made: Clusters, lone: npt.NDArray[np.int64]) -> Centroids:
+    """The centroids of the clusters; those of the `lone` are nobody's nearest."""
+    center = np.asarray(points[:BLOCK], np.float64).mean(axis=0) if len(points) else np.zeros(points.shape[1])
+    centroids = assignment.gather_centroids(Vectors(points, made.metric, np.float32, center), made.labels)
+    centroids.half[made.labels[lone]] = np.inf
+    return centroids

@@ -75,7 +75,7 @@ def grow(
     begun = max(1, len(state.living))
     while True:
         if len(state.living) > 1:
-            state = run_round(state, layout, goal, search, limits, team, keep)
+            state = run_round(state, layout, goal, search, limits, team, keep, progress)
             layout = None
             progress(f"pass {state.passes}" if state.passes else "merging", 1 - len(state.living) / begun)
         elif search.exact or (state.passes and is_rare(state, len(vectors))):
@@ -92,15 +92,21 @@ def largest_half(vectors: Vectors) -> float:
 
 
 def run_round(
-    state: State, layout: Layout | None, goal: Goal, usual: Search, limits: Limits, team: Team, keep: Checkpoints
+    state: State,
+    layout: Layout | None,
+    goal: Goal,
+    usual: Search,
+    limits: Limits,
+    team: Team,
+    keep: Checkpoints,
+    progress: Progress,
 ) -> State:
     """One search and all merges that it certifies."""
     living, search = state.living, state.search
     if layout is None:
         living, layout = sort_living(living, search, team)
     limits = replace(limits, threshold=state.cap)
-    found = search_once(state, living, layout, team, keep)
-    living, log = merge_round(living, found, limits, team)
+    living, log = merge_round(living, search_once(state, living, layout, team, keep, progress), limits, team)
     joined = join_logs([state.log, log])
     if len(log):
         pairs = usual.pairs * (HARDER if state.passes else 1)
@@ -112,12 +118,16 @@ def run_round(
     return replace(state, living=living, log=joined, search=search, cap=cap, turn=state.turn + 1)
 
 
-def search_once(state: State, living: Living, layout: Layout, team: Team, keep: Checkpoints) -> Neighbors:
+def search_once(
+    state: State, living: Living, layout: Layout, team: Team, keep: Checkpoints, progress: Progress
+) -> Neighbors:
     """The neighbors of this round; those of the first round, half of all work, are kept."""
     kept = keep.load("neighbors") if state.turn == 0 else None
     if kept is not None:
         return Neighbors(kept[1]["ids"], kept[1]["gaps"], state.cap)
-    found = look_around(living, layout, state.search, state.cap, team)
+    found = look_around(
+        living, layout, state.search, state.cap, team, lambda done: progress(f"neighbors, round {state.turn + 1}", done)
+    )
     if state.turn == 0:
         keep.save("neighbors", {}, {"ids": found.ids, "gaps": found.gaps})
     return found

@@ -41,13 +41,20 @@ class Layout:
     starts: npt.NDArray[np.int64]
 
 
-def look_around(living: Living, layout: Layout, search: Search, reach: float, team: Team) -> Neighbors:
-    """The nearest clusters of every cluster, within reach."""
+def look_around(
+    living: Living,
+    layout: Layout,
+    search: Search,
+    reach: float,
+    team: Team,
+    tell: Callable[[float], None] | None = None,
+) -> Neighbors:
+    """The nearest clusters of every cluster, within reach. tell: hears how much is done."""
     if layout.centers is None:
-        return find_neighbors(living.means, living.half, search.k, team, reach)
+        return find_neighbors(living.means, living.half, search.k, team, reach, tell)
     count = int(search.pairs * len(layout.centers.fine))
     pairs = cells.rank_pairs(living.means, layout.starts, layout.centers, count, team)
-    return find_in_cells(living.means, living.half, search.k, layout.starts, pairs, team, reach)
+    return find_in_cells(living.means, living.half, search.k, layout.starts, pairs, team, reach, tell)
 
 
 def sort_living(living: Living, search: Search, team: Team) -> tuple[Living, Layout]:

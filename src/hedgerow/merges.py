@@ -96,6 +96,7 @@ def merge_round(living: Living, found: Neighbors, limits: Limits, team: Team) ->
     n = len(living)
     radius = find_radii(found)
     lists = link_lists(found, team)
+    del found  # a gigabyte for ten million rows, if the caller holds it no more
     work = alive = np.arange(n, dtype=np.int32)
     logs: list[Log] = []
     while len(work):
@@ -106,7 +107,9 @@ def merge_round(living: Living, found: Neighbors, limits: Limits, team: Team) ->
         alive, work = touch(lists, alive, sweep, radius, limits, team)
         logs.append(Log(living.point[left], living.point[right], gaps.astype(np.float64)))
     open_end = (lists.nearest_gap <= limits.threshold) | (radius < limits.threshold)
-    return living.take(np.flatnonzero((lists.parent == np.arange(n)) & open_end)), join_logs(logs)
+    rest = np.flatnonzero((lists.parent == np.arange(n)) & open_end)
+    del lists  # before the rest is copied
+    return living.take(rest), join_logs(logs)
 
 
 def find_radii(found: Neighbors) -> npt.NDArray[Any]:

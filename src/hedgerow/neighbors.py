@@ -10,6 +10,7 @@ highest: most of the neighbors for a small part of that. Memory O(n k) and a blo
 """
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +34,17 @@ class Neighbors:
 
 
 def find_neighbors(
-    points: npt.NDArray[Any], half: npt.NDArray[Any], k: int, team: Team, reach: float = np.inf
+    points: npt.NDArray[Any],
+    half: npt.NDArray[Any],
+    k: int,
+    team: Team,
+    reach: float = np.inf,
+    tell: Callable[[float], None] | None = None,
 ) -> Neighbors:
     """The exact k nearest of every row that are within `reach`. points (n, d) contiguous, half (n,) of its dtype."""
     starts = np.unique(np.append(np.arange(0, len(points), ROWS), len(points))).astype(np.int64)
     pairs = np.column_stack(np.triu_indices(len(starts) - 1, 1))
-    return find_in_cells(points, half, k, starts, pairs, team, reach)
+    return find_in_cells(points, half, k, starts, pairs, team, reach, tell)
 
 
 def find_in_cells(
@@ -49,6 +55,7 @@ def find_in_cells(
     pairs: npt.NDArray[Any],
     team: Team,
     reach: float = np.inf,
+    tell: Callable[[float], None] | None = None,
 ) -> Neighbors:
     """The k nearest of every row, within `reach`, among the rows of its own cell and of the cells paired with it.
 
@@ -78,9 +85,12 @@ def find_in_cells(
             nearest.search_cells(points, half, starts, lo, hi, products(), ids, gaps, worst)
         first, second = groups.members(pair)
         nearest.search_pairs(points, half, starts, first, second, products(), ids, gaps, worst)
+        done.append(pair)
+        if tell is not None:
+            tell(len(done) / len(groups.order))
 
-    own = [pair for pair in groups.order if pair[0] == pair[1]]
-    team.pairs(search, own)
+    done: list[Pair] = []
+    team.pairs(search, [pair for pair in groups.order if pair[0] == pair[1]])
     team.pairs(search, [pair for pair in groups.order if pair[0] != pair[1]])
     return Neighbors(ids, gaps, reach)
 

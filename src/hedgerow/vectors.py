@@ -4,6 +4,7 @@ The pool's embeddings stay where they are (a memmap stays one); rows are prepare
 float64, and come out the same whatever the block. One pass at the start finds what cannot be used.
 """
 
+import mmap
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from hedgerow.kernels import rows as kernels
 from hedgerow.threads import Team
 
 BLOCK = 1 << 14  # rows read and prepared at a time
+FORGET_AFTER = 32  # blocks: a quarter of a gigabyte at 128 dimensions
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,14 @@ class Vectors:
 
     def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """The rows named."""
-        return self.prepare(self.raw[rows])
+        taken = self.prepare(self.raw[rows])
+        forget(self.raw)
+        return taken
 
     def block(self, start: int) -> npt.NDArray[Any]:
         """BLOCK rows from `start` on."""
+        if start % (FORGET_AFTER * BLOCK) == 0:
+            forget(self.raw)
         return self.prepare(self.raw[start : start + BLOCK])
 
     def starts(self) -> range:
@@ -61,6 +67,16 @@ class Vectors:
         if self.metric == "cosine":
             return np.full(len(rows), 0.5, self.dtype)
         return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / 2, self.dtype)
+
+
+def forget(raw: npt.NDArray[Any]) -> None:
+    """Lets go of the pages of a memory map that is only read: they are the file's, and need not count as ours."""
+    owner: Any = raw
+    while isinstance(owner, np.ndarray) and not isinstance(owner.base, mmap.mmap):
+        owner = owner.base
+    # mode "c" holds changes that are nowhere else
+    if isinstance(owner, np.memmap) and owner.mode == "r" and hasattr(owner.base, "madvise"):
+        owner.base.madvise(mmap.MADV_DONTNEED)
 
 
 def widen(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -94,5 +110,5 @@ def refuse_zeros(zeros: npt.NDArray[np.int64]) -> None:
     told = ", ".join(str(row) for row in zeros[:5]) + (", ..." if len(zeros) > 5 else "")
     raise InputError(
         f"{len(zeros):,} rows of embeddings are all zero and have no cosine distance (rows {told}): "
-        'drop them, or use metric="sqeuclidean"'
+        'drop them, use metric="sqeuclidean", or have `cluster` keep each as a cluster (zeros="singletons")'
     )

@@ -115,6 +115,31 @@ def test_cluster_tells_a_program(files: Path, run: Run) -> None:
     assert answer.error == ""
 
 
+@pytest.mark.parametrize("subset", ["0.25", "part.txt", "mask.npy"])
+def test_cluster_of_a_subset(files: Path, run: Run, subset: str) -> None:
+    Path("part.txt").write_text("\n".join(IDS[::4]))
+    np.save("mask.npy", np.arange(N) % 4 == 0)
+    run_ = run("cluster", "pool.parquet", "-o", "out.parquet", "--method", "assign", "--subset", subset, "--json")
+    given = 0.25 if subset == "0.25" else np.arange(0, N, 4)
+    expected = hr.cluster(files / "pool.parquet", method="assign", subset=given)
+    assert json.loads(run_.out)["method"] == "assign"
+    assert pq.read_table("out.parquet")["cluster"].to_pylist() == expected.labels.tolist()
+
+
+def test_cluster_in_rounds_with_zeros_and_centroids(files: Path, run: Run) -> None:
+    points = np.load("pool.npy")
+    points[[3, 9]] = 0
+    np.save("zeros.npy", points)
+    more = ["--method", "multiround", "--rounds", 2, "--zeros", "singletons", "--centroids"]
+    assert run("cluster", "zeros.npy", "-o", "out.parquet", *more).code == 0
+    kept = hr.Clusters.load("out.parquet")
+    expected = hr.cluster(points, method="multiround", rounds=2, zeros="singletons")
+    np.testing.assert_array_equal(kept.labels, expected.labels)
+    np.testing.assert_array_equal(kept.assign(points[50:90]), expected.assign(points[50:90]))
+    Path("out.parquet").unlink()
+    one_line(run("cluster", "zeros.npy", "-o", "out.parquet", *more), 1, "out.centroids.npz exists")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "parts"),
     [
@@ -128,6 +153,10 @@ def test_cluster_tells_a_program(files: Path, run: Run) -> None:
         (["pool.npy", "--average-size", 4, "--threshold", 1], 1, ["exactly one of average_size, threshold"]),
         (["pool.npy", "--average-size", 0.5], 1, ["average_size must be at least 1"]),
         (["pool.npy", "--average-size", "many"], 2, ["--average-size", "hedgerow cluster --help"]),
+        (["pool.npy", "--subset", 0.5], 1, ["subset goes with method='assign'"]),
+        (["pool.npy", "--method", "assign", "--subset", "none.txt"], 1, ["none.txt does not exist"]),
+        (["pool.npy", "--method", "assign", "--subset", 2], 1, ["at most 1"]),
+        (["pool.npy", "--metric", "euclidean", "--centroids"], 1, ["--centroids goes with"]),
         (["pool.npy", "--bogus"], 2, ["--bogus"]),
         ([], 2, ["POOL"]),
         (["twice.parquet"], 1, ["'a' more than once"]),

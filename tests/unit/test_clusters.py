@@ -88,3 +88,153 @@ def test_load_refuses_a_file_of_somebody_else(tmp_path):
 def test_bad_input(points, arguments, message):
     with pytest.raises(hr.InputError, match=message):
         hr.cluster(points, **arguments)
+
+
+# New points.
+
+
+def average_distances(points, clusters, new):
+    """The mean distance of each new point to the members of each cluster, from all pairs."""
+    from scipy.spatial.distance import cdist
+
+    distance = cdist(new.astype(np.float64), points.astype(np.float64), clusters.metric)
+    return np.column_stack([distance[:, clusters.labels == c].mean(axis=1) for c in range(clusters.n_clusters)])
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+@pytest.mark.parametrize("method", ["exact", "certified", "multiround", "assign"])
+def test_new_points_go_to_the_nearest_cluster_or_found_their_own(points, method, metric):
+    clusters = hr.cluster(points, method=method, metric=metric, average_size=8)
+    new = points[::3] + 0.3 * np.random.default_rng(1).normal(size=points[::3].shape)
+    labels = clusters.assign(new)
+    distance = average_distances(points, clusters, new)
+    near = distance.min(axis=1) <= clusters.threshold
+    assert labels.dtype == np.int32
+    np.testing.assert_array_equal(labels[near], distance.argmin(axis=1)[near])
+    np.testing.assert_array_equal(labels[~near], clusters.n_clusters + np.arange((~near).sum()))
+    assert 0 < near.sum() < len(new)
+    np.testing.assert_array_equal(labels, clusters.assign(new, threads=1))
+
+
+def test_copies_of_lone_points_find_them(points):
+    clusters = hr.cluster(points, average_size=1)
+    np.testing.assert_array_equal(clusters.assign(points), clusters.labels)
+
+
+def test_no_new_points_and_no_clusters(points):
+    assert hr.cluster(points).assign(points[:0]).tolist() == []
+    assert hr.cluster(points[:0]).assign(points[:3]).tolist() == [0, 1, 2]
+
+
+def test_new_points_far_from_the_origin(points):
+    far = points.astype(np.float64) + 1e4
+    clusters = hr.cluster(far, metric="sqeuclidean", average_size=8)
+    np.testing.assert_array_equal(
+        clusters.assign(far), hr.cluster(points, metric="sqeuclidean", average_size=8).assign(points)
+    )
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        (np.ones((3, 7)), "7 columns, but these clusters were made from 8"),
+        (np.ones(8), "two dimensions"),
+        (np.full((2, 8), np.nan), "NaN or an infinity in row 0"),
+        (np.zeros((2, 8)), "all zero"),
+    ],
+)
+def test_new_points_that_cannot_be_used(points, new, message):
+    with pytest.raises(hr.InputError, match=message):
+        hr.cluster(points).assign(new)
+
+
+def test_without_centroids_nothing_is_assigned(points, tmp_path):
+    for clusters in (hr.cluster(points, centroids=False), hr.cluster(points, metric="euclidean")):
+        assert clusters.centroids is None
+        with pytest.raises(hr.InputError, match="no centroids to assign"):
+            clusters.assign(points)
+        with pytest.raises(hr.InputError, match="no centroids to save"):
+            clusters.save(tmp_path / "c.parquet", centroids=True)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+def test_centroids_are_kept_beside(points, tmp_path, metric):
+    clusters = hr.cluster(points, metric=metric)
+    clusters.save(tmp_path / "c.parquet", centroids=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.centroids.npz", "c.parquet"]
+    loaded = hr.Clusters.load(tmp_path / "c.parquet")
+    assert loaded.settings() == clusters.settings()
+    np.testing.assert_array_equal(loaded.assign(points), clusters.assign(points))
+    with pytest.raises(hr.StoreError, match="exists"):
+        clusters.save(tmp_path / "c.parquet", centroids=True)
+    loaded.save(tmp_path / "d.parquet", centroids=True)
+    np.testing.assert_array_equal(hr.Clusters.load(tmp_path / "d.parquet").assign(points), clusters.assign(points))
+
+
+def test_centroids_that_were_not_kept(points, tmp_path):
+    clusters = hr.cluster(points)
+    clusters.save(tmp_path / "c.parquet")
+    assert hr.Clusters.load(tmp_path / "c.parquet").centroids is None
+    clusters.save(tmp_path / "c.parquet", centroids=True, force=True)
+    (tmp_path / "c.centroids.npz").unlink()
+    assert hr.Clusters.load(tmp_path / "c.parquet").centroids is None
+
+
+def test_centroids_of_others_and_broken_ones(points, tmp_path):
+    hr.cluster(points).save(tmp_path / "c.parquet", centroids=True)
+    hr.cluster(points, average_size=3).save(tmp_path / "d.parquet", centroids=True)
+    (tmp_path / "d.centroids.npz").replace(tmp_path / "c.centroids.npz")
+    with pytest.raises(hr.StoreError, match="belongs to other clusters"):
+        hr.Clusters.load(tmp_path / "c.parquet")
+    (tmp_path / "c.centroids.npz").write_bytes(b"nothing")
+    with pytest.raises(hr.StoreError, match="cannot be read"):
+        hr.Clusters.load(tmp_path / "c.parquet")
+
+
+# Rows of zeros.
+
+
+@pytest.mark.parametrize("method", ["exact", "certified", "multiround", "assign"])
+def test_zeros_are_refused_or_kept_as_singletons(points, method):
+    rows = [0, 7, 399]
+    holed = points.copy()
+    holed[rows] = 0
+    with pytest.raises(hr.InputError, match=r"rows 0, 7, 399.*singletons"):
+        hr.cluster(holed, method=method)
+    clusters = hr.cluster(holed, method=method, average_size=9, zeros="singletons")
+    assert clusters.average_size >= 9
+    assert (clusters.sizes[clusters.labels[rows]] == 1).all()
+    assert (np.diff(np.unique(clusters.labels, return_index=True)[1]) > 0).all()
+    if clusters.tree is not None:
+        np.testing.assert_array_equal(clusters.tree.cut(threshold=clusters.threshold), clusters.labels)
+    rest = np.setdiff1d(np.arange(400), rows)
+    assert not set(clusters.assign(points[rest])) & set(clusters.labels[rows])
+    alone = hr.cluster(points[rest], method=method, threshold=0.2)
+    among = hr.cluster(holed, method=method, threshold=0.2, zeros="singletons")
+    if method != "assign":  # whose subset is drawn from another pool then
+        assert len(np.unique(np.column_stack([alone.labels, among.labels[rest]]), axis=0)) == alone.n_clusters
+
+
+def test_zeros_in_a_subset_of_rows(points):
+    holed = points.copy()
+    holed[[4, 5]] = 0
+    clusters = hr.cluster(holed, method="assign", subset=np.arange(100), zeros="singletons")
+    assert clusters.sizes[clusters.labels[[4, 5]]].tolist() == [1, 1]
+
+
+def test_too_many_zeros_for_the_average_size(points):
+    holed = points.copy()
+    holed[:60] = 0
+    with pytest.raises(hr.InputError, match="60 of 400 rows are all zero"):
+        hr.cluster(holed, average_size=10, zeros="singletons")
+    assert hr.cluster(np.zeros((3, 2)), average_size=1, zeros="singletons").labels.tolist() == [0, 1, 2]
+    with pytest.raises(hr.InputError, match="unknown zeros"):
+        hr.cluster(points, zeros="drop")
+
+
+def test_zeros_are_points_like_others_for_squared_distance(points):
+    holed = points.copy()
+    holed[:5] = 0
+    clusters = hr.cluster(holed, metric="sqeuclidean", zeros="singletons")
+    assert len(set(clusters.labels[:5])) == 1

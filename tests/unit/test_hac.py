@@ -44,6 +44,18 @@ def test_dtypes_and_strides(dtype):
     np.testing.assert_allclose(hr.linkage(strided, metric="sqeuclidean").heights, expected.heights)
 
 
+def test_a_memory_map_is_read_and_left_as_it_was(tmp_path):
+    points = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+    np.save(tmp_path / "points.npy", points)
+    expected = hr.linkage(points).heights
+    for mode in ("r", "r+", "c"):
+        mapped = np.load(tmp_path / "points.npy", mmap_mode=mode)
+        np.testing.assert_array_equal(hr.linkage(mapped).heights, expected)
+    mapped[0] = 7  # only in this map: mode "c" never writes to its file
+    hr.linkage(mapped[:100])
+    assert (mapped[0] == 7).all()
+
+
 def test_far_from_the_origin():
     points = np.random.default_rng(0).normal(size=(300, 4))
     near = hr.linkage(points, metric="sqeuclidean")

@@ -57,9 +57,10 @@ def keep_nearest(products, rows, columns, half, ids, gaps, worst):
         half_row = half[row]
         for start in range(np.uint64(0), np.uint64(count), np.uint64(LANES)):  # unsigned: no check for negative indices
             stop = min(np.uint64(count), start + np.uint64(LANES))
+            # the last block is looked at with what stands before it, to be as long as the others
             if (
-                stop - start == LANES
-                and count_within(mine, half_columns, worst_columns, start, half_row, worst[row]) == 0
+                count >= LANES
+                and count_within(mine, half_columns, worst_columns, stop - np.uint64(LANES), half_row, worst[row]) == 0
             ):
                 continue
             for j in range(start, stop):

@@ -1,0 +1,225 @@
+"""Multi-round clustering, the first acceleration of the paper's appendix ("Multi-round HAC").
+
+Each round makes a (k, tau)-nearest-neighbor graph of the centroids of the clusters so far: an edge joins two centroids
+if one is among the k nearest of the other and their distance is at most tau. Average linkage then merges within the
+graph, up to a distance epsilon, and the clusters it makes have the centroids of the next round. Nothing but the graph
+of one round is ever held.
+
+What the paper leaves open, and how it is read here: a centroid is one point, whatever the size of its cluster (its
+direction for cosine distance); the distance of two clusters of centroids is the mean over the edges that are present,
+and clusters without an edge do not merge; epsilon of a round is the smallest that brings the number of clusters down to
+the round's share, in equal ratios, of what the average size asks for, and tau then is no limit beyond k. With a given
+threshold every round has that epsilon, and tau is twice it: were it the same, every edge would be a merge (single
+linkage). These clusters differ from true average linkage: docs/scaling.md has how much.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import checks, hac
+from hedgerow.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, raise_log
+from hedgerow.growth import Progress
+from hedgerow.kernels import graph as kernels
+from hedgerow.layout import Layout, Search, look_around, sort_living, sort_points
+from hedgerow.merges import Lists, Living, link_lists
+from hedgerow.neighbors import Neighbors
+from hedgerow.threads import Team
+from hedgerow.threads import team as use_team
+from hedgerow.vectors import Vectors, open_vectors
+
+ROUNDS = 3  # if nothing else is asked for
+REACH = 2.0  # tau / epsilon: edges beyond epsilon count against a merge
+UNIT = 1 << 36  # the longest edge in fixed point: 1e-11 of it is seen, and 2^27 edges between two clusters can be added
+
+
+@dataclass(frozen=True)
+class Plan:
+    """When to stop: after `rounds` with epsilon `threshold` (a gap), or at so many clusters, however many it takes."""
+
+    rounds: int
+    threshold: float = np.inf
+    clusters: int | None = None
+
+    def needed(self, turn: int, begun: int, now: int) -> int | None:
+        """The merges that round `turn` (from 0 on) is to make; None: all within the threshold."""
+        if self.clusters is None:
+            return None
+        if turn + 1 >= self.rounds:
+            return now - self.clusters
+        return now - int(begun * (self.clusters / begun) ** ((turn + 1) / self.rounds))
+
+    def is_done(self, turn: int, now: int, merged: int) -> bool:
+        """Whether to stop before round `turn`; `merged`: what the round before did."""
+        if self.clusters is None:
+            return now < 2 or turn >= self.rounds or (turn > 0 and not merged)
+        return now <= self.clusters
+
+
+def grow_in_rounds(
+    raw: npt.NDArray[Any],
+    *,
+    metric: str,
+    average_size: float | None,
+    threshold: float | None,
+    rounds: int,
+    neighbors: int,
+    seed: int,
+    threads: int | None,
+    progress: Progress,
+) -> Dendrogram:
+    """The merges of all rounds as a tree; cut at its top (or at the threshold) it gives the clusters."""
+    search = Search(checks.integer(neighbors, "neighbors", least=1), hac.PAIRS, False, checks.seed(seed))
+    with use_team(threads) as team:
+        vectors = open_vectors(raw, metric, np.float32, team)
+        if average_size is None:
+            plan = Plan(rounds, threshold=checks.real(threshold, "threshold", least=0) / vectors.scale)
+        else:
+            plan = Plan(rounds, clusters=hac.most_clusters(len(raw), average_size))
+        log = merge_in_rounds(vectors, plan, search, team, progress)
+    return build_tree(len(raw), replace(log, heights=vectors.scale * log.heights))
+
+
+def merge_in_rounds(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> Log:
+    """The merges of all rounds, copies first; heights are gaps, and none is lower than those below it."""
+    living, layout, twins = sort_points(vectors, search, team, lambda done: progress("reading", done))
+    logs = [twins]
+    begun, turn, merged = max(1, len(living)), 0, 0
+    while not plan.is_done(turn, len(living), merged):
+        if turn:
+            living, layout = sort_living(living, search, team)
+        log = merge_graph(living, layout, search, plan, plan.needed(turn, begun, len(living)), vectors, team)
+        living = make_centroids(living, log)
+        logs.append(log)
+        turn, merged = turn + 1, len(log)
+        progress("rounds", min(1.0, turn / plan.rounds))
+    progress("rounds", 1.0)
+    return raise_log(len(vectors), join_logs(logs))
+
+
+def merge_graph(
+    living: Living, layout: Layout, search: Search, plan: Plan, needed: int | None, vectors: Vectors, team: Team
+) -> Log:
+    """One round: the merges of average linkage on the graph of the centroids."""
+    if needed is not None and needed <= 0:
+        return join_logs([])
+    tau = REACH * plan.threshold
+    rows = aim(living.means, vectors)
+    centroids = Living(living.point, rows, vectors.half(rows), living.size)
+    found = look_around(centroids, layout, search, tau, team)
+    log = link_graph(found, plan.threshold, needed, team)
+    return Log(living.point[log.left], living.point[log.right], log.heights)
+
+
+def aim(means: npt.NDArray[Any], vectors: Vectors) -> npt.NDArray[Any]:
+    """Centroids as the metric sees points: unit vectors for cosine."""
+    return vectors.prepare(means) if vectors.metric == "cosine" else means
+
+
+def link_graph(found: Neighbors, threshold: float, needed: int | None, team: Team) -> Log:
+    """Average linkage over the edges of a graph: merges (rows of the lists) and heights, up to the threshold.
+
+    `needed`: stop at the smallest height that makes so many merges. A distance over edges is never less than the
+    smaller of the two that it joins (reducible), so pairs that are each other's nearest merge in any order.
+    """
+    lists = link_lists(found, team)
+    unit = UNIT / (float(lists.width.max(initial=0.0)) or 1.0)
+    edges = Edges(
+        lists,
+        total=np.rint(lists.width.astype(np.float64) * unit).astype(np.int64),
+        count=np.ones(len(lists.width), np.int64),
+        slot=np.empty(lists.seen.shape, np.int64),
+        mean=np.full(len(lists.parent), np.inf),
+    )
+    limit = threshold * unit + 1
+    made = [join_logs([])]
+    alive = work = np.arange(len(lists.parent), dtype=np.int32)
+    while True:
+        refresh(edges, work, team)
+        left, right = match(edges, work, limit)
+        if not len(left) and len(work) == len(alive):
+            break
+        made.append(Log(left.astype(np.int64), right.astype(np.int64), edges.mean[left]))
+        merged = merge(lists, left, right)
+        alive = alive[(lists.parent[alive] == alive) & (merged[alive] | (edges.mean[alive] <= limit))]
+        limit = min(limit, cap(made, needed))
+        work = alive[merged[alive] | merged[lists.nearest[alive]]]
+        if not len(work):  # ties may leave clusters that wait for each other: a look at all of them ends that
+            work = alive
+    log = cut_log(raise_log(len(lists.parent), join_logs(made)), limit)
+    return Log(log.left, log.right, log.heights / unit)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The edges of a graph, by cluster: chains of segments as in `lists`, with whole numbers for weights."""
+
+    lists: Lists
+    total: npt.NDArray[np.int64]
+    count: npt.NDArray[np.int64]
+    slot: npt.NDArray[np.int64]  # (threads, n) scratch
+    mean: npt.NDArray[np.float64]  # (n,) of the edges to the nearest
+
+
+def cap(logs: list[Log], needed: int | None) -> float:
+    """No merge beyond this height is needed."""
+    heights = np.concatenate([log.heights for log in logs])
+    if needed is None or len(heights) < needed:
+        return np.inf
+    return float(np.partition(heights, needed - 1)[needed - 1])
+
+
+def refresh(edges: Edges, work: npt.NDArray[np.int32], team: Team) -> None:
+    """The nearest of every cluster on the worklist."""
+    lists = edges.lists
+    ends = [len(work) * part // team.size for part in range(team.size + 1)]
+
+    def task(part: int) -> None:
+        kernels.refresh(
+            work, ends[part], ends[part + 1], lists.start, lists.adjacent, edges.total, edges.count, lists.length,
+            lists.following, lists.last, lists.parent, lists.nearest, edges.mean, lists.seen[part], edges.slot[part],
+            lists.clock[part],
+        )  # fmt: skip
+
+    team.map(task, list(range(team.size)))
+
+
+def match(
+    edges: Edges, work: npt.NDArray[np.int32], limit: float
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The pairs that are each other's nearest, within the limit; lower cluster left, each pair once."""
+    nearest = edges.lists.nearest
+    asking = work[(nearest[work] >= 0) & (edges.mean[work] <= limit)]
+    asking = asking[nearest[nearest[asking]] == asking]
+    left = np.unique(np.minimum(asking, nearest[asking]))
+    return left, nearest[left]
+
+
+def merge(lists: Lists, left: npt.NDArray[np.int32], right: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """Joins the pairs; tells which clusters took part."""
+    lists.parent[right] = left
+    lists.following[lists.last[left]] = right
+    lists.last[left] = lists.last[right]
+    merged = np.zeros(len(lists.parent) + 1, np.bool_)  # one more: nearest is -1 where there is none
+    merged[left] = merged[right] = True
+    return merged
+
+
+def make_centroids(living: Living, log: Log) -> Living:
+    """The clusters after a round, with the means of all their points, in the order of what they were made from."""
+    n = len(living)
+    place = np.full(int(living.point.max(initial=-1)) + 1, -1, np.int64)
+    place[living.point] = np.arange(n)
+    parent = np.arange(n)
+    parent[place[log.right]] = place[log.left]
+    while (parent != parent[parent]).any():  # a chain of m merges takes log2 m steps
+        parent = parent[parent]
+    stays = np.flatnonzero(parent == np.arange(n))
+    group = np.searchsorted(stays, parent)
+    size = np.bincount(group, weights=living.size, minlength=len(stays)).astype(np.int64)
+    sums = np.zeros((len(stays), living.means.shape[1]))
+    kernels.add_weighted(living.means, living.size, group, sums)
+    sums /= size[:, None]
+    return Living(living.point[stays], sums.astype(living.means.dtype), np.zeros(len(stays)), size)
