@@ -190,14 +190,17 @@ def save(
     settings: dict[str, Any],
     results: Any,
     options: argparse.Namespace | None = None,
+    script: str | None = None,
 ) -> Path | None:
     """Write benchmarks/results/<name>.json (or `options.out`) at once, show it, and return its path.
 
+    `script`: who wrote it, where one script measures several claims; left out, it has the result's name.
     `options`: what `arguments` gave; left out, it is read from the command line. A quick run without `--out` is shown,
     not written.
     """
     options = options or parser("").parse_known_args()[0]
-    told = {"name": name, "seed": seed, "machine": machine(), "settings": settings, "results": results}
+    told = {"name": name, "script": script or name, "seed": seed}
+    told |= {"machine": machine(), "settings": settings, "results": results}
     text = json.dumps(told, indent=2, default=plain) + "\n"
     sys.stdout.write(text)
     if options.quick and options.out is None:

@@ -147,7 +147,7 @@ def test_results_tell_where_they_come_from():
         assert {"commit", "cores", "memory_gib"} <= set(result["machine"])
         assert {"seed", "settings", "results"} <= set(result)
         assert not result["settings"].get("quick"), f"{path.name} comes from a quick run"
-        assert (ROOT / "benchmarks" / f"{path.stem}.py").exists(), f"no script wrote {path.name}"
+        assert (ROOT / "benchmarks" / f"{result.get('script', path.stem)}.py").exists(), f"no script wrote {path.name}"
 
 
 def test_no_file_names_a_path_of_somebodys_machine():

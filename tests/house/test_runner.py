@@ -127,3 +127,8 @@ def test_records_become_a_table():
     ours = {"cpu_seconds": 1.0, "all_cpu_seconds": [1.0]}
     text = make_benchmarks.tables({"ours": ours, "numpy": {"cpu_seconds": 2.0}})
     assert text == "|  | cpu |\n| --- | --- |\n| ours | 1 s |\n| numpy | 2 s |\n"
+
+
+def test_a_table_wider_than_a_page_is_turned():
+    text = make_benchmarks.tables({"ours": dict.fromkeys("abcdefghijklm", 1), "numpy": {"a": 2}})
+    assert text.startswith("|  | ours | numpy |\n| --- | --- | --- |\n| a | 1 | 2 |\n| b | 1 |  |\n")
