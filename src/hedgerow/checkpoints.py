@@ -51,12 +51,6 @@ class Checkpoints:
         numbers = json.loads((folder / "numbers.json").read_text())
         return numbers, {path.stem: np.load(path) for path in sorted(folder.glob("*.npy"))}
 
-    def names(self) -> list[str]:
-        """The phases that are kept."""
-        if self.folder is None:
-            return []
-        return sorted(path.name for path in self.folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-
     def drop(self, name: str) -> None:
         """Forgets a phase."""
         if self.folder is not None and (self.folder / name).exists():
