@@ -80,7 +80,7 @@ def linkage(
 
     embeddings: (n, d) array, memmap, path or Arrow data. metric: "cosine" (1 - cosine similarity), "sqeuclidean", or
     "euclidean" (quadratic memory, at most 20,000 points). method: "exact" (time O(n^2 d), memory O(n (d + neighbors)))
-    or "certified" (about O(n^1.1 d) on embeddings). threshold: make all merges of that height or less and no other;
+    or "certified" (about O(n^1.2 d) on embeddings). threshold: make all merges of that height or less and no other;
     average_size: at least those that an average cluster size of that needs. slack (certified): 1 certifies every merge
     by the lists, 1.1 is quicker and lets a merge come early by a tenth of its height at most. workdir: a folder for
     finished phases, from which an interrupted run goes on.
