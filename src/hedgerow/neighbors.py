@@ -69,22 +69,23 @@ def find_in_cells(
     if k == 0:
         return Neighbors(ids, gaps, reach)
     worst = np.full(n, reach, points.dtype)
-    scratch = threading.local()
+    local = threading.local()
 
-    def products() -> npt.NDArray[Any]:
-        if not hasattr(scratch, "block"):
-            scratch.block = np.empty(nearest.QUERIES * nearest.CANDIDATES, points.dtype)
-        block: npt.NDArray[Any] = scratch.block
-        return block
+    def scratch() -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+        if not hasattr(local, "arrays"):
+            block = np.empty(nearest.QUERIES * nearest.CANDIDATES, points.dtype)
+            local.arrays = block, np.empty(nearest.CANDIDATES + 8, np.uint8)
+        arrays: tuple[npt.NDArray[Any], npt.NDArray[np.uint8]] = local.arrays
+        return arrays
 
     groups = group_pairs(starts, pairs, GROUPS * team.size)
 
     def search(pair: Pair) -> None:
         if pair[0] == pair[1]:
             lo, hi = groups.edges[pair[0]], groups.edges[pair[0] + 1]
-            nearest.search_cells(points, half, starts, lo, hi, products(), ids, gaps, worst)
+            nearest.search_cells(points, half, starts, lo, hi, *scratch(), ids, gaps, worst)
         first, second = groups.members(pair)
-        nearest.search_pairs(points, half, starts, first, second, products(), ids, gaps, worst)
+        nearest.search_pairs(points, half, starts, first, second, *scratch(), ids, gaps, worst)
         done.append(pair)
         if tell is not None:
             tell(len(done) / len(groups.order))

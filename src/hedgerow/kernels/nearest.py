@@ -10,8 +10,7 @@ first as far as neighbors are wanted at all, then that of the last in its list; 
 import numpy as np
 from numba import njit
 
-LANES = 64  # products dismissed by one compare: shorter blocks are unrolled to scalars, longer ones gain nothing
-QUERIES, CANDIDATES = 128, 512  # a block of products: 256 KiB of float32, half of a core's second-level cache
+QUERIES, CANDIDATES = 256, 512  # a block of products: 512 KiB of float32, about a core's second-level cache
 
 
 @njit(cache=True, nogil=True)
@@ -31,44 +30,39 @@ def offer(ids, gaps, worst, row, candidate, gap):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz", "nnan"})
-def count_within(products, half, worst, start, half_row, worst_row):
-    """How many of LANES products concern a list, their row's or their column's: an integer sum becomes vector code."""
-    count = np.int32(0)
-    for t in range(LANES):
-        gap = half_row + half[start + t] - products[start + t]
-        count += np.int32(gap <= max(worst_row, worst[start + t]))
-    return count
+def mark_near(products, half, worst, half_row, worst_row, hits):
+    """hits[j] = whether product j concerns a list, its row's or its column's. Without a branch, so vector code."""
+    for j in range(len(products)):
+        hits[j] = half_row + half[j] - products[j] <= max(worst_row, worst[j])
 
 
 @njit(cache=True, nogil=True)
-def keep_nearest(products, rows, columns, half, ids, gaps, worst):
+def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits):
     """Offers every row of a block to every column of it and the other way round.
 
-    products (q, c) = <row rows + i, row columns + j>; the two ranges do not meet. Cost: 2 q c compares, of which most
-    are dismissed LANES at a time.
+    products (q, c) = <row rows + i, row columns + j>; the two ranges do not meet. hits: scratch, a byte a column and
+    seven more, looked at eight at a time. Cost: q c compares, of which few are looked at again.
     """
     zero = half.dtype.type(0)
     count = products.shape[1]
     half_columns = half[columns : columns + count]
     worst_columns = worst[columns : columns + count]
+    hits[count : count + 7] = 0
+    words = hits.view(np.uint64)
     for i in range(products.shape[0]):
         row = rows + i
         mine = products[i]
-        half_row = half[row]
-        for start in range(np.uint64(0), np.uint64(count), np.uint64(LANES)):  # unsigned: no check for negative indices
-            stop = min(np.uint64(count), start + np.uint64(LANES))
-            # the last block is looked at with what stands before it, to be as long as the others
-            if (
-                count >= LANES
-                and count_within(mine, half_columns, worst_columns, stop - np.uint64(LANES), half_row, worst[row]) == 0
-            ):
+        mark_near(mine, half_columns, worst_columns, half[row], worst[row], hits)
+        for w in range((count + 7) // 8):
+            if words[w] == 0:
                 continue
-            for j in range(start, stop):
-                gap = max(half_row + half_columns[j] - mine[j], zero)
-                if gap <= worst[row]:
-                    offer(ids, gaps, worst, row, np.int32(columns + j), gap)
-                if gap <= worst_columns[j]:
-                    offer(ids, gaps, worst, np.int64(columns + j), np.int32(row), gap)
+            for j in range(8 * w, min(8 * w + 8, count)):
+                if hits[j]:
+                    gap = max(half[row] + half_columns[j] - mine[j], zero)
+                    if gap <= worst[row]:
+                        offer(ids, gaps, worst, row, np.int32(columns + j), gap)
+                    if gap <= worst_columns[j]:
+                        offer(ids, gaps, worst, np.int64(columns + j), np.int32(row), gap)
 
 
 @njit(cache=True, nogil=True)
@@ -86,19 +80,19 @@ def keep_nearest_own(products, first, half, ids, gaps, worst):
 
 
 @njit(cache=True, nogil=True)
-def search_ranges(points, half, a0, a1, b0, b1, products, ids, gaps, worst):
-    """Every row of a0:a1 against every row of b0:b1, two ranges that do not meet. products: scratch of a block."""
+def search_ranges(points, half, a0, a1, b0, b1, products, hits, ids, gaps, worst):
+    """Every row of a0:a1 against every row of b0:b1, two ranges that do not meet. products, hits: scratch."""
     for i in range(a0, a1, QUERIES):
         i1 = min(a1, i + QUERIES)
         for j in range(b0, b1, CANDIDATES):
             j1 = min(b1, j + CANDIDATES)
             block = products[: (i1 - i) * (j1 - j)].reshape((i1 - i, j1 - j))
             np.dot(points[i:i1], points[j:j1].T, block)
-            keep_nearest(block, i, j, half, ids, gaps, worst)
+            keep_nearest(block, i, j, half, ids, gaps, worst, hits)
 
 
 @njit(cache=True, nogil=True)
-def search_cells(points, half, starts, lo, hi, products, ids, gaps, worst):
+def search_cells(points, half, starts, lo, hi, products, hits, ids, gaps, worst):
     """Every row of each cell lo..hi against the other rows of its cell; cell c is rows starts[c]:starts[c + 1]."""
     for c in range(lo, hi):
         for i in range(starts[c], starts[c + 1], QUERIES):
@@ -106,12 +100,14 @@ def search_cells(points, half, starts, lo, hi, products, ids, gaps, worst):
             block = products[: (i1 - i) * (i1 - i)].reshape((i1 - i, i1 - i))
             np.dot(points[i:i1], points[i:i1].T, block)
             keep_nearest_own(block, i, half, ids, gaps, worst)
-            search_ranges(points, half, i, i1, i1, starts[c + 1], products, ids, gaps, worst)
+            search_ranges(points, half, i, i1, i1, starts[c + 1], products, hits, ids, gaps, worst)
 
 
 @njit(cache=True, nogil=True)
-def search_pairs(points, half, starts, first, second, products, ids, gaps, worst):
+def search_pairs(points, half, starts, first, second, products, hits, ids, gaps, worst):
     """Every row of cell first[i] against every row of cell second[i], for all pairs of cells i."""
     for i in range(len(first)):
         a, b = first[i], second[i]
-        search_ranges(points, half, starts[a], starts[a + 1], starts[b], starts[b + 1], products, ids, gaps, worst)
+        search_ranges(
+            points, half, starts[a], starts[a + 1], starts[b], starts[b + 1], products, hits, ids, gaps, worst
+        )
