@@ -21,11 +21,10 @@ from hedgerow import cells, checks, hac
 from hedgerow.dendrogram import Dendrogram
 from hedgerow.errors import InputError
 from hedgerow.growth import ROUNDING, Progress
-from hedgerow.kernels import cells as cell_kernels
 from hedgerow.kernels import centroids as kernels
 from hedgerow.threads import Team
 from hedgerow.threads import team as use_team
-from hedgerow.vectors import BLOCK, Vectors, open_vectors
+from hedgerow.vectors import BLOCK, Vectors, average_groups, open_vectors
 
 SUBSET = 0.1  # of the pool, if nothing else is asked for
 FEW = 8_192  # centroids that every point is compared with
@@ -83,7 +82,7 @@ def cluster_subset(
     with use_team(threads) as team:
         cut = cut_subset(tree, vectors, rows, rest, most, seed, team) if most is not None else float(threshold or 0)
         labels = tree.cut(threshold=cut)
-        centroids = gather_centroids(vectors, labels, rows)
+        centroids = gather_centroids(vectors, labels, team, rows)
         nearest, distance = find_nearest(vectors, centroids, team, rest, progress=progress)
     limit = find_reach(distance, most - len(centroids)) if most is not None and len(rest) else cut
     out = np.empty(len(raw), np.int64)
@@ -119,7 +118,7 @@ def cut_subset(tree: Dendrogram, vectors: Vectors, rows: Rows, rest: Rows, most:
         return cuts[0]
     reaches = []
     for cut in cuts:
-        centroids = gather_centroids(vectors, tree.cut(threshold=cut), rows)
+        centroids = gather_centroids(vectors, tree.cut(threshold=cut), team, rows)
         _, distance = find_nearest(vectors, centroids, team, asked)
         reaches.append(find_reach(distance, int((most - len(centroids)) * len(asked) / len(rest))))
     return cuts[int(np.argmin(reaches))]
@@ -152,18 +151,10 @@ def choose_rows(subset: Any, n: int, seed: int) -> Rows:
     return rows
 
 
-def gather_centroids(vectors: Vectors, labels: npt.NDArray[Any], rows: Rows | None = None) -> Centroids:
-    """The centroids of clusters 0..max from the labels of all points, or of `rows`. Sums in float64: m d numbers."""
-    count = int(labels.max(initial=-1)) + 1
-    sums, half, size = np.zeros((count, vectors.raw.shape[1])), np.zeros(count), np.zeros(count, np.int64)
-    for start in range(0, len(labels), BLOCK):
-        part = slice(start, start + BLOCK)
-        block = vectors.prepare(vectors.raw[part if rows is None else rows[part]])
-        cell_kernels.add_rows(block, labels[part], sums, size)
-        np.add.at(half, labels[part], vectors.half(block))
-    size = np.maximum(size, 1)
-    sums /= size[:, None]
-    return Centroids(sums.astype(np.float32), (half / size).astype(np.float32), vectors.center)
+def gather_centroids(vectors: Vectors, labels: npt.NDArray[Any], team: Team, rows: Rows | None = None) -> Centroids:
+    """The centroids of clusters 0..max from the labels of all points, or of `rows`."""
+    means, half, _ = average_groups(vectors, labels, team, rows)
+    return Centroids(means.astype(np.float32), half.astype(np.float32), vectors.center)
 
 
 def find_nearest(
@@ -229,12 +220,7 @@ def shelve(centroids: Centroids, team: Team) -> Shelves:
     rng = np.random.default_rng(len(centroids))
     sample = np.sort(rng.choice(len(centroids), min(len(centroids), cells.SAMPLE * count), replace=False))
     centers = cells.train_centers(centroids.means[sample], count, rng, team)
-    cell = np.concatenate(
-        team.map(
-            lambda start: cells.assign_cells(centroids.means[start : start + BLOCK], centers),
-            range(0, len(centroids), BLOCK),
-        )
-    )
+    cell = cells.assign_cells(centroids.means, centers, team)
     order = np.argsort(cell, kind="stable")
     starts = np.searchsorted(cell[order], np.arange(len(centers.fine) + 1))
     return Shelves(centers.fine, starts, order.astype(np.int32), centroids.means[order], centroids.half[order])

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.kernels import cells as kernels
+from hedgerow.kernels.rows import add_rows
 from hedgerow.threads import Team
 
 Floats = npt.NDArray[Any]
@@ -73,9 +74,10 @@ def refine_centers(rows: Floats, count: int, rng: np.random.Generator) -> Floats
     """Lloyd's steps from `count` rows drawn at random; a center that loses all rows stays where it is."""
     centers = rows[np.sort(rng.choice(len(rows), count, replace=False))].copy()
     for _ in range(ITERATIONS):
+        group = nearest_centers(rows, centers)
         sums = np.zeros(centers.shape)
-        counts = np.zeros(count, np.int64)
-        kernels.add_rows(rows, nearest_centers(rows, centers), sums, counts)
+        add_rows(rows, group, sums)
+        counts = np.bincount(group, minlength=count)
         held = counts > 0
         centers[held] = sums[held] / counts[held, None]
     return centers
@@ -93,17 +95,38 @@ def nearest_centers(rows: Floats, centers: Floats) -> npt.NDArray[np.int32]:
     return out
 
 
-def assign_cells(rows: Floats, centers: Centers) -> npt.NDArray[np.int32]:
-    """The cell of every row (n,): the nearest center among those within reach of the row's coarse center."""
-    group = nearest_centers(rows, centers.coarse)
-    order = np.argsort(group, kind="stable")
-    edges = np.searchsorted(group[order], np.arange(len(centers.coarse) + 1))
-    out = np.empty(len(rows), np.int32)
-    for s, cells in enumerate(centers.around(REACH)):
-        members = order[edges[s] : edges[s + 1]]
-        if len(members):
-            out[members] = cells[nearest_centers(rows[members], centers.fine[cells])]
-    return out
+@dataclass(frozen=True)
+class Assigner:
+    """Centers as assignment needs them: for each coarse one the cells within reach, their centers side by side."""
+
+    coarse: Floats
+    cells: list[npt.NDArray[np.int64]]
+    fine: list[Floats]
+
+    def __call__(self, rows: Floats) -> npt.NDArray[np.int32]:
+        """The cell of every row (n,): the nearest center among those within reach of the row's coarse center."""
+        group = nearest_centers(rows, self.coarse)
+        order = np.argsort(group, kind="stable")
+        edges = np.searchsorted(group[order], np.arange(len(self.coarse) + 1))
+        out = np.empty(len(rows), np.int32)
+        for s, cells in enumerate(self.cells):
+            members = order[edges[s] : edges[s + 1]]
+            if len(members):
+                out[members] = cells[nearest_centers(rows[members], self.fine[s])]
+        return out
+
+
+def make_assigner(centers: Centers) -> Assigner:
+    """What sorts rows into these cells."""
+    near = centers.around(REACH)
+    return Assigner(centers.coarse, near, [centers.fine[cells] for cells in near])
+
+
+def assign_cells(rows: Floats, centers: Centers, team: Team) -> npt.NDArray[np.int32]:
+    """The cell of every row (n,)."""
+    assign = make_assigner(centers)
+    parts = team.map(lambda start: assign(rows[start : start + ROWS]), range(0, len(rows), ROWS))
+    return np.concatenate(parts)
 
 
 def rank_pairs(

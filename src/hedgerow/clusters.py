@@ -229,7 +229,7 @@ def cluster(
     made = cut_around(points, lone, request) if len(lone) else cut_pool(points, request)
     if not centroids or metric == "euclidean":  # whose average over a cluster does not follow from its centroid
         return made
-    return replace(made, centroids=make_centroids(points, made, lone))
+    return replace(made, centroids=make_centroids(points, made, lone, threads))
 
 
 def choose_method(method: str, metric: str, n: int, subset: Any, rounds: int | None) -> str:
@@ -308,9 +308,13 @@ def cut_around(points: npt.NDArray[Any], lone: npt.NDArray[np.int64], request: R
     return replace(made, labels=assignment.number_clusters(labels), tree=tree)
 
 
-def make_centroids(points: npt.NDArray[Any], made: Clusters, lone: npt.NDArray[np.int64]) -> Centroids:
+def make_centroids(
+    points: npt.NDArray[Any], made: Clusters, lone: npt.NDArray[np.int64], threads: int | None
+) -> Centroids:
     """The centroids of the clusters; those of the `lone` are nobody's nearest."""
     center = np.asarray(points[:BLOCK], np.float64).mean(axis=0) if len(points) else np.zeros(points.shape[1])
-    centroids = assignment.gather_centroids(Vectors(points, made.metric, np.float32, center), made.labels)
+    with use_team(threads) as team:
+        vectors = Vectors(points, made.metric, np.float32, center)
+        centroids = assignment.gather_centroids(vectors, made.labels, team)
     centroids.half[made.labels[lone]] = np.inf
     return centroids

@@ -15,13 +15,13 @@ from typing import TypeAlias
 import numpy as np
 
 from hedgerow.checkpoints import Checkpoints
-from hedgerow.dendrogram import Log, build_tree, cut_log, join_logs, raise_log
-from hedgerow.kernels import cells as kernels
+from hedgerow.dendrogram import Log, cut_log, join_logs, raise_log
+from hedgerow.kernels import forest
 from hedgerow.layout import Layout, Search, look_around, sort_living, sort_points
 from hedgerow.merges import Limits, Living, merge_round
 from hedgerow.neighbors import Neighbors
 from hedgerow.threads import Team
-from hedgerow.vectors import Vectors
+from hedgerow.vectors import Vectors, average_groups
 
 HARDER = 2.0  # how many times as many pairs of cells are compared in a pass
 RARE = 1e-3  # share of clusters that a pass finds a merge for; the next would find a tenth of that
@@ -81,7 +81,7 @@ def grow(
         elif search.exact or (state.passes and is_rare(state, len(vectors))):
             return state.log
         else:
-            state = begin_pass(state, vectors, goal, search)
+            state = begin_pass(state, vectors, goal, search, team)
             begun = max(1, len(state.living))
         save_state(keep, state)
 
@@ -133,14 +133,14 @@ def search_once(
     return found
 
 
-def begin_pass(state: State, vectors: Vectors, goal: Goal, usual: Search) -> State:
+def begin_pass(state: State, vectors: Vectors, goal: Goal, usual: Search, team: Team) -> State:
     """All clusters at the cap, summed anew, to be searched harder and by other cells."""
     raised = raise_log(len(vectors), state.log)
     cap = goal.cap(raised)
     log = cut_log(raised, cap)
     passes = state.passes + 1
     search = replace(usual, pairs=HARDER * usual.pairs, seed=usual.seed + 1_000 * passes)
-    return State(gather_clusters(vectors, log), log, search, cap, state.turn, passes, len(log))
+    return State(gather_clusters(vectors, log, team), log, search, cap, state.turn, passes, len(log))
 
 
 def is_rare(state: State, n: int) -> bool:
@@ -148,23 +148,12 @@ def is_rare(state: State, n: int) -> bool:
     return len(state.log) - state.before <= RARE * (n - state.before)
 
 
-def gather_clusters(vectors: Vectors, log: Log) -> Living:
-    """The clusters that a log of merges leaves, their means summed anew from the points in float64."""
-    n, d = vectors.raw.shape
-    labels = build_tree(n, log).cut(threshold=np.finfo(np.float64).max)
-    count = int(labels.max(initial=-1)) + 1
-    sums, half, size = np.zeros((count, d)), np.zeros(count), np.zeros(count, np.int64)
-    for start in vectors.starts():
-        rows = vectors.block(start)
-        group = labels[start : start + len(rows)]
-        kernels.add_rows(rows, group, sums, size)
-        half += np.bincount(group, weights=vectors.half(rows), minlength=count)
-    stands = np.ones(n, np.bool_)
-    stands[log.right] = False  # the point that no merge swallowed stands for its cluster, as the log has it
-    point = np.empty(count, np.int64)
-    point[labels[stands]] = np.flatnonzero(stands)
-    sums /= size[:, None]
-    return Living(point, sums.astype(vectors.dtype), (half / size).astype(vectors.dtype), size)
+def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Living:
+    """The clusters that a log of merges leaves, their means summed anew from the points."""
+    labels = np.empty(len(vectors), np.int32)
+    point = forest.label_log(log.left, log.right, np.empty(len(vectors), np.int64), labels)
+    means, half, size = average_groups(vectors, labels, team)
+    return Living(point, means.astype(vectors.dtype), half.astype(vectors.dtype), size)
 
 
 def save_state(keep: Checkpoints, state: State) -> None:

@@ -37,8 +37,8 @@ from hedgerow.vectors import open_vectors
 METRICS = ("cosine", "sqeuclidean", "euclidean")
 METHODS = ("exact", "certified")
 MOST_QUADRATIC = 20_000  # scipy holds n^2 / 2 float64 distances twice: 3 GiB at this size
+TOLD = 1.2  # how much longer lists are once clusters are told who lists them (1.1 on clustered pools)
 PAIRS = 3.5  # pairs of cells compared, a cell: nineteen of twenty neighbors are found at a million rows
-SYMMETRIC = 1.5  # how much longer lists are once each neighbor lists whoever lists it (1.4 on clustered pools)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def estimate(n: int, d: int, *, method: str = "certified", neighbors: int = 15, 
     """What linkage of n points in d dimensions will need; seconds are those of a core of 2021, give or take half."""
     exact = method == "exact"
     word = 8 if exact else 4
-    lists = neighbors * (4 + word) * (1 + SYMMETRIC)
+    lists = neighbors * (4 + word) * (1 + TOLD)
     memory = n * (d * word + lists + 120)  # 120: a dozen numbers a point, and the log
     flops = n * n * d if exact else n * 4e3 * d * (1 + max(0.0, np.log10(max(n, 1) / 1e6)) / 5)
     return Estimate(int(memory), float(1 + flops / (2.5e10 if exact else 2e10) / (threads or available())))

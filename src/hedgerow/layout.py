@@ -63,12 +63,8 @@ def sort_living(living: Living, search: Search, team: Team) -> tuple[Living, Lay
     if search.exact or n <= FEW:
         return living, Layout(None, np.array([0, n]))
     centers = train(n, living.means.__getitem__, search, team)
-    blocks = range(0, n, cells.ROWS)
-    cell = np.concatenate(
-        team.map(lambda start: cells.assign_cells(living.means[start : start + cells.ROWS], centers), blocks)
-    )
-    order = np.argsort(cell, kind="stable")
-    return living.take(order), Layout(centers, find_starts(cell[order], centers))
+    order, starts = sort_cells(cells.assign_cells(living.means, centers, team), centers)
+    return living.take(order), Layout(centers, starts)
 
 
 def train(
@@ -79,11 +75,6 @@ def train(
     count = max(1, n // CELL)
     sample = take(np.sort(rng.choice(n, min(n, cells.SAMPLE * count), replace=False)))
     return cells.train_centers(sample, count, rng, team)
-
-
-def find_starts(cell: npt.NDArray[Any], centers: cells.Centers) -> npt.NDArray[np.int64]:
-    """Where each cell begins among rows sorted by cell, and the end."""
-    return np.searchsorted(cell, np.arange(len(centers.fine) + 1)).astype(np.int64)
 
 
 def sort_points(
@@ -111,23 +102,44 @@ def sort_points(
     twins = Log(first[copy_of[copies]], order[copies], np.zeros(len(copies)))
     first = first[:kept]
     size = np.bincount(copy_of, minlength=kept).astype(np.int64)
-    starts = np.array([0, kept]) if centers is None else find_starts(cell[first], centers)
+    starts = count_starts(cell[first], centers)
     return Living(first, means[:kept], vectors.half(means[:kept]), size), Layout(centers, starts), twins
+
+
+def count_starts(cell: npt.NDArray[np.int32], centers: cells.Centers | None) -> npt.NDArray[np.int64]:
+    """Where each cell begins among rows sorted by cell, and the end."""
+    counts = np.bincount(cell, minlength=1 if centers is None else len(centers.fine))
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def order_points(
     vectors: Vectors, centers: cells.Centers | None, team: Team
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The cell of every row, and the rows sorted by cell; within a cell by hash, so that equal rows are neighbors."""
-    cell = np.zeros(len(vectors), np.int32)
-    hashes = np.empty(len(vectors), np.uint64)
+    """The cell of every row, and the rows sorted by cell; within one they ascend, but equal rows stand together."""
+    n, d = vectors.raw.shape
+    cell = np.zeros(n, np.int32)
+    hashes = np.empty(n, np.uint64)
+    assign = None if centers is None else cells.make_assigner(centers)
+    factors = np.random.default_rng(0).integers(0, 2**63, d, np.uint64) * 2 + 1
 
     def read(start: int) -> None:
         rows = vectors.block(start)
         stop = start + len(rows)
-        kernels.hash_rows(rows.view(np.uint32 if rows.itemsize == 4 else np.uint64), hashes[start:stop])
-        if centers is not None:
-            cell[start:stop] = cells.assign_cells(rows, centers)
+        kernels.hash_rows(rows.view(np.uint32 if rows.itemsize == 4 else np.uint64), factors, hashes[start:stop])
+        if assign is not None:
+            cell[start:stop] = assign(rows)
 
     team.map(read, vectors.starts())
-    return cell, np.lexsort((hashes, cell))
+    order, starts = sort_cells(cell, centers)
+    team.ranges(lambda lo, hi: kernels.sort_within(hashes, starts, lo, hi, order), len(starts) - 1, least=16)
+    return cell, order
+
+
+def sort_cells(
+    cell: npt.NDArray[np.int32], centers: cells.Centers | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The rows sorted by cell, ascending within one, and where each cell begins, and the end."""
+    order = np.empty(len(cell), np.int64)
+    starts = np.empty(2 if centers is None else len(centers.fine) + 1, np.int64)
+    kernels.sort_by_cell(cell, starts, order)
+    return order, starts

@@ -61,41 +61,42 @@ class Lists:
     nearest_gap: npt.NDArray[Any]  # (n,)
     changed: npt.NDArray[np.int32]  # (n,) the sweep of a cluster's latest merge
     refreshed: npt.NDArray[np.int32]  # (n,) the sweep in which its list was looked at last
-    seen: npt.NDArray[np.int64]  # (threads, n) marks, a row for each thread
-    clock: npt.NDArray[np.int64]  # (threads, 1)
+    seen: npt.NDArray[np.int32]  # (threads, n) marks, a row for each thread
+    clock: npt.NDArray[np.int32]  # (threads, 1)
 
 
-def link_lists(found: Neighbors, team: Team) -> Lists:
-    """Symmetric lists: whoever is in a list has the other in its own."""
+def link_lists(found: Neighbors, reach: npt.NDArray[Any], team: Team) -> Lists:
+    """The lists that were found, and in each whoever lists it and is within its reach (n,)."""
     n = len(found.ids)
     links = np.empty(n, np.int64)
-    merging.count_links(found.ids, links)
-    start = np.zeros(n + 1, np.int64)
-    np.cumsum(links, out=start[1:])
-    adjacent = np.empty(start[-1], np.int32)
-    width = np.empty(start[-1], found.gaps.dtype)
-    merging.fill_links(found.ids, found.gaps, start, links, adjacent, width)
+    last = found.gaps[:, -1].copy()
+    told = np.empty(found.ids.shape, np.bool_)
+    merging.count_links(found.ids, found.gaps, last, reach, told, links)
+    start = np.concatenate([[0], np.cumsum(links)]).astype(np.int64)
+    adjacent, width = np.empty(start[-1], np.int32), np.empty(start[-1], found.gaps.dtype)
+    merging.fill_links(found.ids, found.gaps, told, start, np.empty_like(links), adjacent, width)
     every = np.arange(n, dtype=np.int32)
     return Lists(
         start, adjacent, width,
-        length=np.diff(start).astype(np.int32),
-        following=np.full(n, -1, np.int32),
+        length=links.astype(np.int32),
+        following=np.full_like(every, -1),
         last=every.copy(),
         parent=every,
-        nearest=np.full(n, -1, np.int32),
+        nearest=np.full_like(every, -1),
         nearest_gap=np.full(n, np.inf, width.dtype),
-        changed=np.full(n, -1, np.int32),
-        refreshed=np.zeros(n, np.int32),
-        seen=np.zeros((team.size, n), np.int64),
-        clock=np.zeros((team.size, 1), np.int64),
+        changed=np.full_like(every, -1),
+        refreshed=np.zeros_like(every),
+        seen=np.zeros((team.size, n), np.int32),
+        clock=np.zeros((team.size, 1), np.int32),
     )  # fmt: skip
 
 
 def merge_round(living: Living, found: Neighbors, limits: Limits, team: Team) -> tuple[Living, Log]:
-    """All certified merges that these lists allow, in place on `living`, and the clusters that may merge later."""
+    """All certified merges that these lists allow, and the clusters that may merge later. Uses up what it is given."""
     n = len(living)
     radius = find_radii(found)
-    lists = link_lists(found, team)
+    # Two that merge are within the limits of both, so whoever lists a cluster from beyond is no news to it.
+    lists = link_lists(found, (limits.slack * radius + limits.tolerance).astype(radius.dtype), team)
     del found  # a gigabyte for ten million rows, if the caller holds it no more
     work = alive = np.arange(n, dtype=np.int32)
     logs: list[Log] = []

@@ -124,7 +124,7 @@ def link_graph(found: Neighbors, threshold: float, needed: int | None, team: Tea
     `needed`: stop at the smallest height that makes so many merges. A distance over edges is never less than the
     smaller of the two that it joins (reducible), so pairs that are each other's nearest merge in any order.
     """
-    lists = link_lists(found, team)
+    lists = link_lists(found, np.full(len(found.ids), np.inf), team)  # an edge if either is a neighbor of the other
     unit = UNIT / (float(lists.width.max(initial=0.0)) or 1.0)
     edges = Edges(
         lists,

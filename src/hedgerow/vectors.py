@@ -106,6 +106,33 @@ def open_vectors(raw: npt.NDArray[Any], metric: str, dtype: Any, team: Team) -> 
     return Vectors(raw, metric, dtype, np.sum(sums, axis=0) / n if n else np.zeros(d))
 
 
+def average_groups(
+    vectors: Vectors, labels: npt.NDArray[Any], team: Team, rows: npt.NDArray[np.int64] | None = None
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Means (m, d), mean halves (m,) and sizes (m,) of groups 0..max, from the labels of all points, or of `rows`.
+
+    Sums in float64, m d numbers. Each thread reads the points of its share of the groups, in order, so that every sum
+    has one order. An empty group has the mean 0.
+    """
+    count, d = int(labels.max(initial=-1)) + 1, vectors.raw.shape[1]
+    sums, half = np.zeros((count, d)), np.empty(len(labels), vectors.dtype)
+
+    def add(first: int, last: int) -> None:
+        for start in range(0, len(labels), BLOCK):
+            group = labels[start : start + BLOCK]
+            mine = np.flatnonzero((group >= first) & (group < last))
+            taken = start + mine if rows is None else rows[start + mine]
+            block = vectors.take(taken)
+            half[start + mine] = vectors.half(block)
+            kernels.add_rows(block, group[mine], sums)
+
+    team.ranges(add, count)
+    size = np.bincount(labels, minlength=count).astype(np.int64)
+    held = np.maximum(size, 1)
+    sums /= held[:, None]
+    return sums, np.bincount(labels, half, count) / held, size
+
+
 def refuse_zeros(zeros: npt.NDArray[np.int64]) -> None:
     """A row of zeros has no direction."""
     told = ", ".join(str(row) for row in zeros[:5]) + (", ..." if len(zeros) > 5 else "")

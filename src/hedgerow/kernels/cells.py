@@ -1,4 +1,4 @@
-"""Sorting a pool into cells: nearest centers, sums, and the votes that tell which cells are neighbors."""
+"""Sorting a pool into cells: nearest centers, and the votes that tell which cells are neighbors."""
 
 import numpy as np
 from numba import njit
@@ -16,16 +16,6 @@ def nearest_column(products, half, out):
                 most = value
                 best = j
         out[i] = best
-
-
-@njit(cache=True, nogil=True)
-def add_rows(rows, group, sums, counts):
-    """sums[g] += the rows of group g, counts[g] += 1. rows (n, d), sums (groups, d) float64."""
-    for i in range(len(rows)):
-        g = group[i]
-        counts[g] += 1
-        for t in range(rows.shape[1]):
-            sums[g, t] += rows[i, t]
 
 
 @njit(cache=True, nogil=True)

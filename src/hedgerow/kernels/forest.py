@@ -28,6 +28,38 @@ def number_nodes(left, right, node, merges):
 
 
 @njit(cache=True, nogil=True)
+def label_log(left, right, owner, labels):
+    """Labels (n,) after the merges of a log, numbered by first appearance. Returns the point that stands for each.
+
+    The left point of a merge goes on. A point's owner is reached by walking, and the walk is shortened for the next.
+    owner (n,) is scratch.
+    """
+    n = len(owner)
+    for i in range(n):
+        owner[i] = i
+        labels[i] = -1
+    for i in range(len(left)):
+        owner[right[i]] = left[i]
+    point = np.empty(n - len(left), np.int64)
+    fresh = np.int32(0)
+    for i in range(n):
+        top = i
+        while owner[top] != top:
+            top = owner[top]
+        if labels[top] < 0:
+            labels[top] = fresh
+            point[fresh] = top
+            fresh += np.int32(1)
+        labels[i] = labels[top]
+        step = i
+        while step != top:
+            after = owner[step]
+            owner[step] = top
+            step = after
+    return point
+
+
+@njit(cache=True, nogil=True)
 def label_points(merges, count, n, owner, labels):
     """Labels (n,) after the first `count` merges, numbered by first appearance. Returns how many there are.
 

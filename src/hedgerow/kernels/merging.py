@@ -37,53 +37,48 @@ def find(parent, x):
 
 
 @njit(cache=True, nogil=True)
-def place(ids, row, value):
-    """Where list `row` holds `value`, -1 if it does not."""
-    for j in range(ids.shape[1]):
-        if ids[row, j] == value:
-            return j
-    return -1
+def is_listed(ids, last, row, other, gap):
+    """Whether `other`, a gap away, is in the list of `row`, whose last entry is at last[row]."""
+    if gap != last[row]:
+        return gap < last[row]  # a search tells both sides of a pair, so whoever is nearer than the last is in
+    return (ids[row] == other).any()
 
 
 @njit(cache=True, nogil=True)
-def count_links(ids, links):
-    """links[i] = length of i's list once every neighbor also lists whoever lists it. ids (n, k), -1: no neighbor."""
+def count_links(ids, gaps, last, reach, told, links):
+    """told (n, k) = whether the neighbor must be told: it does not list the row, but the row is within its reach.
+
+    links[i] = length of i's list once it holds whoever it was told of. ids (n, k), -1: none.
+    """
     n, k = ids.shape
     links[:] = 0
     for i in range(n):
         for j in range(k):
             other = ids[i, j]
+            told[i, j] = False
             if other >= 0:
                 links[i] += 1
-                if place(ids, other, i) < 0:
+                if gaps[i, j] <= reach[other] and not is_listed(ids, last, other, i, gaps[i, j]):
+                    told[i, j] = True
                     links[other] += 1
 
 
 @njit(cache=True, nogil=True)
-def fill_links(ids, gaps, start, position, adjacent, width):
-    """The symmetric lists as one flat array: adjacent, width (e,), cluster i's at start[i]:start[i + 1].
-
-    If two clusters list each other, both entries get the gap that the lower one found: GEMM may round the two apart,
-    and reciprocity must not hang on that. `position` (n,) is scratch. O(n k^2), k small.
-    """
+def fill_links(ids, gaps, told, start, position, adjacent, width):
+    """Those lists as one flat array: adjacent, width (e,), cluster i's at start[i]:start[i + 1]. position: scratch."""
     n, k = ids.shape
-    for i in range(n):
-        position[i] = start[i]
+    position[:] = start[:n]
     for i in range(n):
         for j in range(k):
-            other = ids[i, j]
-            if other < 0:
-                continue
-            gap = gaps[i, j]
-            back = place(ids, other, i)
-            if back >= 0 and other < i:
-                gap = gaps[other, back]
-            adjacent[position[i]] = other
-            width[position[i]] = gap
-            position[i] += 1
-            if back < 0:
+            if ids[i, j] >= 0:
+                adjacent[position[i]] = ids[i, j]
+                width[position[i]] = gaps[i, j]
+                position[i] += 1
+        for j in range(k):
+            if told[i, j]:
+                other = ids[i, j]
                 adjacent[position[other]] = i
-                width[position[other]] = gap
+                width[position[other]] = gaps[i, j]
                 position[other] += 1
 
 

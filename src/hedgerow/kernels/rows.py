@@ -1,4 +1,4 @@
-"""One pass over raw embeddings: what is wrong with them, and the rows a metric works on."""
+"""Passes over embeddings: what is wrong with them, the rows a metric works on, their sums, their order."""
 
 import numpy as np
 from numba import njit
@@ -48,16 +48,52 @@ def shift(rows, center, out):
 
 
 @njit(cache=True, nogil=True)
-def hash_rows(rows, out):
-    """A 64-bit hash (splitmix64) of the bits of each row; rows (n, w) of unsigned integers, out (n,) uint64."""
+def add_rows(rows, group, sums):
+    """sums[g] += the rows of group g. rows (n, d), sums (groups, d) float64."""
     for i in range(len(rows)):
-        h = np.uint64(0x9E3779B97F4A7C15)
+        into = sums[group[i]]
         for t in range(rows.shape[1]):
-            h = (h ^ np.uint64(rows[i, t])) * np.uint64(0xBF58476D1CE4E5B9)
-            h ^= h >> np.uint64(27)
-            h *= np.uint64(0x94D049BB133111EB)
-            h ^= h >> np.uint64(31)
-        out[i] = h
+            into[t] += rows[i, t]
+
+
+@njit(cache=True, nogil=True)
+def hash_rows(rows, factors, out):
+    """A 64-bit hash of the bits of each row: their sum weighted by odd factors (w,), its high bits mixed down.
+
+    rows (n, w) of unsigned integers, out (n,) uint64. A sum has no chain of steps that wait for each other.
+    """
+    for i in range(len(rows)):
+        total = np.uint64(0)
+        for t in range(rows.shape[1]):
+            total += (np.uint64(rows[i, t]) + np.uint64(1)) * factors[t]
+        out[i] = (total ^ (total >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def sort_by_cell(cell, starts, order):
+    """order (n,) = the rows by cell, ascending within one; starts (cells + 1,) = where cells begin, and the end."""
+    starts[:] = 0
+    for i in range(len(cell)):
+        starts[cell[i] + 1] += 1
+    for c in range(1, len(starts)):
+        starts[c] += starts[c - 1]
+    after = starts[:-1].copy()
+    for i in range(len(cell)):
+        order[after[cell[i]]] = i
+        after[cell[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def sort_within(hashes, starts, lo, hi, order):
+    """In each of the cells lo..hi, whose rows ascend, brings rows of equal hash together behind the first of them."""
+    for c in range(lo, hi):
+        mine = order[starts[c] : starts[c + 1]]
+        by_hash = mine[np.argsort(hashes[mine], kind="mergesort")]  # stable: equal hashes stay ascending
+        leader = by_hash.copy()
+        for i in range(1, len(leader)):
+            if hashes[by_hash[i]] == hashes[by_hash[i - 1]]:
+                leader[i] = leader[i - 1]
+        mine[:] = by_hash[np.argsort(leader, kind="mergesort")]
 
 
 @njit(cache=True, nogil=True)
