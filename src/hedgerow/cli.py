@@ -353,7 +353,7 @@ def _read_predictions(inputs: _Inputs, needs: frozenset[str]) -> dict[str, Any]:
         return {}
     if inputs.logits:
         return {"margins": scores.margins(logits=pool.open_matrix(source, "logits", column=column))}
-    if pool.holds_margins(source, column=column):
+    if pool.holds_vector(source, "margins", column=column):
         return {"margins": pool.as_vector(source, "margins", column=column)}
     return {"margins": scores.margins(pool.open_matrix(source, "probabilities", column=column))}
 

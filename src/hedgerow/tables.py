@@ -28,6 +28,8 @@ VECTOR_NAMES = {
     "rows": {"row", "rows"},
     "picks": {"pick", "picks"},
     "labels": {"label", "labels", "target", "targets"},
+    "classes": {"class", "classes", "class_id"},
+    "pair probabilities": {"probability", "prob", "proba", "p", "score"},
 }
 ID_NAMES = {
     "id", "ids", "item_id", "uid", "uuid", "example_id", "sample_id", "image_id", "doc_id", "document_id", "key",
