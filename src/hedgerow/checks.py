@@ -141,19 +141,17 @@ def labeled_mask(labeled: Any, n: int, *, kind: str = "row") -> npt.NDArray[np.b
     return mask
 
 
-def cluster_labels(labels: npt.NDArray[Any], n: int) -> npt.NDArray[np.int32]:
+def cluster_labels(labels: npt.NDArray[Any], n: int, *, name: str = "clusters") -> npt.NDArray[np.int32]:
     """Cluster labels (n,) as int32 numbers 0..; any non-negative integers go, larger ones are renumbered."""
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise InputError(
-            f"clusters must be whole numbers, one a row, got dtype {labels.dtype} and shape {labels.shape}"
-        )
-    same_length({"clusters": len(labels), "the pool": n})
+        raise InputError(f"{name} must be whole numbers, one a row, got dtype {labels.dtype} and shape {labels.shape}")
+    same_length({name: len(labels), "the pool": n})
     if n == 0:
         return np.zeros(0, np.int32)
     if labels.min() < 0:
         row = int(np.argmin(labels))
         raise InputError(
-            f"clusters holds {labels[row]} in row {row}: labels are 0 or more "
+            f"{name} holds {labels[row]} in row {row}: labels are 0 or more "
             "(give each noise point a cluster of its own)"
         )
     if labels.max() >= min(MOST_CLUSTERS, max(4 * n, 1024)):

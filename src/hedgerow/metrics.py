@@ -34,7 +34,7 @@ def macro_average_precision(labels: Any, scores: Any, classes: Any) -> float:
     Cost as in `average_precision`.
     """
     answers, ranked = _read(labels, scores)
-    numbers = checks.cluster_labels(pool.as_vector(classes, "classes"), len(answers))
+    numbers = checks.cluster_labels(pool.as_vector(classes, "classes"), len(answers), name="classes")
     return float(np.nanmean(_average_precisions(answers, ranked, numbers, int(numbers.max()) + 1)))
 
 
