@@ -161,3 +161,16 @@ def pass_over(walk, rows, classes, k, per_row, class_quota):
 def pair_gradients(probabilities, embeddings, rows):
     """BADGE's gradients of yes-or-no questions (m, 2 d): those of a model with the two classes no and yes."""
     return gradients(np.stack([1 - probabilities, probabilities], axis=1), embeddings[rows])
+
+
+def judge(counts, law):
+    """The p-value of the chi-square test, cells of fewer than five expected draws as one (Cochran's rule)."""
+    from scipy.stats import chi2
+
+    trials = sum(counts.values())
+    if counts.keys() - law.keys():
+        return 0.0
+    cells = [(counts.get(key, 0), trials * p) for key, p in law.items()]
+    rare = [cell for cell in cells if cell[1] < 5]
+    cells = [cell for cell in cells if cell[1] >= 5] + ([tuple(np.sum(rare, axis=0))] if rare else [])
+    return chi2.sf(sum((seen - expected) ** 2 / expected for seen, expected in cells), len(cells) - 1)

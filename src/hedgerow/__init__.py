@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         StoreError,
     )
     from hedgerow.hac import linkage
-    from hedgerow.metrics import average_precision, macro_average_precision
     from hedgerow.pairs import PAIR_STRATEGIES, ClusterMarginPairs, PairBatch, Pairs, PairView, select_pairs
+    from hedgerow.precision import average_precision, macro_average_precision
     from hedgerow.scores import entropies, least_confidences, margins
     from hedgerow.strategies import (
         STRATEGIES,
@@ -66,8 +66,8 @@ _HOME = {
     "PairView": "pairs",
     "PAIR_STRATEGIES": "pairs",
     "ClusterMarginPairs": "pairs",
-    "average_precision": "metrics",
-    "macro_average_precision": "metrics",
+    "average_precision": "precision",
+    "macro_average_precision": "precision",
     "HedgerowError": "errors",
     "InputError": "errors",
     "PoolExhaustedError": "errors",
