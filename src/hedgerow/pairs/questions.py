@@ -27,7 +27,7 @@ class Pairs:
     """Question i asks whether row rows[i] of the pool has class classes[i]: int64 and int32 (m,), read-only.
 
     Arrays, tables or paths of whole numbers, 0 or more; not copied where they have those types already. No pair may
-    stand there twice: finding out takes 8 bytes a pair, and a sort where pairs do not ascend by row and class.
+    stand there twice: finding out takes a look where pairs ascend by row and class, else a sort of 8 bytes a pair.
     """
 
     rows: Rows
