@@ -11,83 +11,19 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numba
 import numpy as np
 
+from hedgerow.experiments.texts import encode_texts
+from hedgerow.experiments.words import list_words
+from hedgerow.kernels.grams import BUCKETS
 from linkage import AVERAGE_SIZE, run_record
 from runner import in_fresh_process, installed_version, parser, save
 
 SEED = 0
-BUCKETS = 1 << 18  # n-grams share a vector rarely: frequent ones number some ten thousands
-GRAMS, WIDTH, HIDDEN = 4, 64, 128
+WIDTH, HIDDEN = 64, 128
 TRAINED = 200_000  # words the model learns from
 EPOCHS, BATCH, RATE = 3, 1_000, 3e-3
 ROWS = 50_000  # words embedded at a time
-BEGIN, END = 0x110000, 0x110001  # beyond the last character of Unicode
-
-
-def list_words(limit):
-    """Words in random order, and the languages of each as bits."""
-    import wordfreq
-
-    languages = sorted(wordfreq.available_languages("best"))
-    bits = {}
-    for place, language in enumerate(languages):
-        for word in wordfreq.get_frequency_dict(language, "best"):
-            bits[word] = bits.get(word, 0) | 1 << place
-    words = sorted(bits)
-    order = np.random.default_rng(SEED).permutation(len(words))[:limit]
-    words = [words[place] for place in order]
-    return words, np.array([bits[word] for word in words], np.uint64), len(languages)
-
-
-def encode(words):
-    """Characters of all words in a row, each word between its marks (uint32), and where each begins (int64)."""
-    ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)) + 2)
-    starts = np.concatenate([[0], ends])
-    codes = np.empty(ends[-1], np.uint32)
-    inner = np.ones(len(codes), np.bool_)
-    inner[starts[:-1]] = inner[ends - 1] = False
-    codes[inner] = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
-    codes[starts[:-1]], codes[ends - 1] = BEGIN, END
-    return codes, starts
-
-
-@numba.njit(nogil=True)
-def hash_grams(codes, out):
-    """The buckets of all 1- to 4-grams of a word, written to `out`; how many."""
-    count = 0
-    for first in range(len(codes)):
-        key = np.uint64(14695981039346656037)
-        for last in range(first, min(first + GRAMS, len(codes))):
-            key = (key ^ np.uint64(codes[last])) * np.uint64(1099511628211)
-            out[count] = ((key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(46)
-            count += 1
-    return count
-
-
-@numba.njit(nogil=True)
-def list_grams(codes, starts, grams, ends):
-    """The buckets of many words in a row, and where each word's end; how many there are."""
-    count = 0
-    for word in range(len(starts) - 1):
-        count += hash_grams(codes[starts[word] : starts[word + 1]], grams[count:])
-        ends[word] = count
-    return count
-
-
-@numba.njit(nogil=True)
-def average_grams(codes, starts, vectors, out):
-    """The mean vector of each word's grams (n, d)."""
-    grams = np.empty(GRAMS * 256, np.int64)
-    for word in range(len(starts) - 1):
-        count = hash_grams(codes[starts[word] : starts[word + 1]], grams)
-        out[word] = 0
-        for place in range(count):
-            for column in range(out.shape[1]):
-                out[word, column] += vectors[grams[place], column]
-        for column in range(out.shape[1]):
-            out[word, column] /= count
 
 
 def train(words, bits, languages):
@@ -95,10 +31,7 @@ def train(words, bits, languages):
     import torch
 
     torch.manual_seed(SEED)
-    codes, starts = encode(words)
-    grams, ends = np.empty(GRAMS * len(codes), np.int64), np.empty(len(words), np.int64)
-    grams = torch.from_numpy(grams[: list_grams(codes, starts, grams, ends)])
-    starts = torch.from_numpy(np.concatenate([[0], ends]))
+    grams, starts = map(torch.from_numpy, encode_texts(words).list_grams())
     truth = torch.from_numpy((bits[:, None] >> np.arange(languages, dtype=np.uint64) & 1).astype(np.float32))
     bag = torch.nn.EmbeddingBag(BUCKETS, WIDTH, mode="mean")
     hidden, out = torch.nn.Linear(WIDTH, HIDDEN), torch.nn.Linear(HIDDEN, languages)
@@ -121,15 +54,13 @@ def write_embeddings(path, limit, trained):
     """Embeddings of the words into a .npy file; nothing is done if it is there."""
     if path.exists():
         return
-    words, bits, languages = list_words(limit)
-    vectors, weights, offsets = train(words[-trained:], bits[-trained:], languages)
+    words, bits, languages = list_words(limit, seed=SEED)
+    vectors, weights, offsets = train(words[-trained:], bits[-trained:], len(languages))
     beside = path.with_suffix(".part")
     out = np.lib.format.open_memmap(beside, "w+", np.float32, (len(words), HIDDEN))
 
     def embed(first):
-        codes, starts = encode(words[first : first + ROWS])
-        means = np.empty((len(starts) - 1, WIDTH), np.float32)
-        average_grams(codes, starts, vectors, means)
+        means = encode_texts(words[first : first + ROWS]).average_grams(vectors)
         out[first : first + ROWS] = np.maximum(means @ weights.T + offsets, 0)
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:

@@ -47,7 +47,8 @@ def entry(name: str) -> str:
 def mapping(name: str, value: dict[str, Any]) -> str:
     """A dictionary of strategies: names and what they stand for."""
     rows = "".join(f"| `{key}` | `{getattr(made, '__name__', repr(made))}` |\n" for key, made in value.items())
-    told = "The strategies that `select` knows by name ([strategies](strategies.md))."
+    door = "select_pairs" if name.startswith("PAIR") else "select"
+    told = f"The strategies that `{door}` knows by name ([strategies](strategies.md))."
     return f"## `{name}`\n\n{told}\n\n| name | is |\n|---|---|\n{rows}"
 
 

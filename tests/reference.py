@@ -125,3 +125,52 @@ def successive_law(weights, k):
             if row not in sequence
         }
     return law
+
+
+def average_precision(labels, scores):
+    """The sum over the distinct scores, from the highest down, of the recall gained times the precision reached."""
+    total, before = 0.0, 0
+    for score in sorted(set(scores.tolist()), reverse=True):
+        reached = labels[scores >= score]
+        total += (reached.sum() - before) / labels.sum() * reached.mean()
+        before = reached.sum()
+    return total
+
+
+def row_margins(rows, labeled, probabilities, n):
+    """A row's margin: top-1 minus top-2 of (n, C), or of (m,) the lowest abs(2 p - 1) of its unlabeled pairs."""
+    if probabilities.ndim == 2:
+        return margins(probabilities) if probabilities.shape[1] > 1 else np.abs(2 * probabilities[:, 0] - 1)
+    found = np.ones(n, np.float32)
+    for pair in np.flatnonzero(~labeled):
+        found[rows[pair]] = min(found[rows[pair]], abs(2 * probabilities[pair] - 1))
+    return found
+
+
+def pass_over(walk, rows, classes, k, per_row, class_quota):
+    """The first k of a walk over pairs, without those whose row or class is full by then."""
+    picked = []
+    for pair in walk:
+        of_row = sum(rows[other] == rows[pair] for other in picked)
+        of_class = sum(classes[other] == classes[pair] for other in picked)
+        if len(picked) < k and of_row < (per_row or np.inf) and of_class < (class_quota or np.inf):
+            picked.append(pair)
+    return picked
+
+
+def pair_gradients(probabilities, embeddings, rows):
+    """BADGE's gradients of yes-or-no questions (m, 2 d): those of a model with the two classes no and yes."""
+    return gradients(np.stack([1 - probabilities, probabilities], axis=1), embeddings[rows])
+
+
+def judge(counts, law):
+    """The p-value of the chi-square test, cells of fewer than five expected draws as one (Cochran's rule)."""
+    from scipy.stats import chi2
+
+    trials = sum(counts.values())
+    if counts.keys() - law.keys():
+        return 0.0
+    cells = [(counts.get(key, 0), trials * p) for key, p in law.items()]
+    rare = [cell for cell in cells if cell[1] < 5]
+    cells = [cell for cell in cells if cell[1] >= 5] + ([tuple(np.sum(rare, axis=0))] if rare else [])
+    return chi2.sf(sum((seen - expected) ** 2 / expected for seen, expected in cells), len(cells) - 1)

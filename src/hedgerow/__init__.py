@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         StoreError,
     )
     from hedgerow.hac import linkage
+    from hedgerow.pairs import PAIR_STRATEGIES, ClusterMarginPairs, PairBatch, Pairs, PairView, select_pairs
+    from hedgerow.precision import average_precision, macro_average_precision
     from hedgerow.scores import entropies, least_confidences, margins
     from hedgerow.strategies import (
         STRATEGIES,
@@ -58,6 +60,14 @@ _HOME = {
     "Random": "strategies",
     "Entropy": "strategies",
     "LeastConfidence": "strategies",
+    "select_pairs": "pairs",
+    "Pairs": "pairs",
+    "PairBatch": "pairs",
+    "PairView": "pairs",
+    "PAIR_STRATEGIES": "pairs",
+    "ClusterMarginPairs": "pairs",
+    "average_precision": "precision",
+    "macro_average_precision": "precision",
     "HedgerowError": "errors",
     "InputError": "errors",
     "PoolExhaustedError": "errors",
@@ -69,11 +79,13 @@ _HOME = {
 }
 
 __all__ = [
+    "PAIR_STRATEGIES",
     "STRATEGIES",
     "Badge",
     "Batch",
     "CampaignError",
     "ClusterMargin",
+    "ClusterMarginPairs",
     "Clusters",
     "CoreSet",
     "Dendrogram",
@@ -85,17 +97,23 @@ __all__ = [
     "LeastConfidence",
     "Margin",
     "MissingExtraError",
+    "PairBatch",
+    "PairView",
+    "Pairs",
     "PoolExhaustedError",
     "Random",
     "StochasticMargin",
     "StoreError",
     "View",
+    "average_precision",
     "cluster",
     "entropies",
     "least_confidences",
     "linkage",
+    "macro_average_precision",
     "margins",
     "select",
+    "select_pairs",
 ]
 
 

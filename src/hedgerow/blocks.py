@@ -62,7 +62,7 @@ class ResidualSource:
     @property
     def width(self) -> int:
         """Numbers a row: C, or 1 where there are two classes (see `gather_residuals`)."""
-        return 1 if self.probabilities.width == 2 else self.probabilities.width
+        return 1 if self.probabilities.width <= 2 else self.probabilities.width
 
     def block(self, start: int, stop: int) -> Floats:
         """The residuals at the positions start to stop, as a new array (stop - start, width)."""
@@ -79,9 +79,11 @@ class ResidualSource:
 
 
 def open_rows(matrix: npt.NDArray[Any], rows: Rows) -> RowSource:
-    """A source of these rows; copies them where they cannot be read in place."""
+    """A source of these rows, which may repeat; copies them, each once, where they cannot be read in place."""
     if matrix.dtype.type not in (np.float32, np.float64) or not matrix.flags.c_contiguous:
-        matrix, rows = copy_rows(matrix, rows), np.arange(len(rows), dtype=np.int64)
+        wanted = np.zeros(len(matrix), np.bool_)
+        wanted[rows] = True
+        matrix, rows = copy_rows(matrix, np.flatnonzero(wanted)), (np.cumsum(wanted) - 1)[rows]
     whole = len(rows) == len(matrix) and (len(rows) == 0 or bool((np.diff(rows) == 1).all()))
     return RowSource(np.asarray(matrix), rows, whole and matrix.dtype == np.float32)
 

@@ -106,54 +106,52 @@ def same_length(lengths: dict[str, int]) -> int:
     return next(iter(lengths.values()))
 
 
-def rows(array: Any, n: int, name: str) -> npt.NDArray[np.int64]:
-    """Distinct positions 0 <= row < n as int64, in the order given."""
+def rows(array: Any, n: int, name: str, *, kind: str = "row") -> npt.NDArray[np.int64]:
+    """Distinct positions 0 <= row < n as int64, in the order given. kind: what messages call one of them."""
     positions = np.asarray(array)
     if positions.size == 0:
         return np.zeros(0, np.int64)
     if positions.ndim != 1 or positions.dtype.kind not in "iu":
         raise InputError(
-            f"{name} must be a list of whole row numbers, got dtype {positions.dtype} and shape {positions.shape}"
+            f"{name} must be a list of whole {kind} numbers, got dtype {positions.dtype} and shape {positions.shape}"
         )
     if positions.min() < 0 or positions.max() >= n:
         bad = positions[(positions < 0) | (positions >= n)][0]
-        raise InputError(f"{name} holds row {bad}, but the pool's rows are 0 to {n - 1}")
+        raise InputError(f"{name} holds {kind} {bad}, but the pool's {kind}s are 0 to {n - 1}")
     positions = positions.astype(np.int64)
     seen = np.zeros(n, np.bool_)
     seen[positions] = True
     if int(seen.sum()) < len(positions):
         values, counts = np.unique(positions, return_counts=True)
-        raise InputError(f"{name} holds row {values[counts > 1][0]} more than once")
+        raise InputError(f"{name} holds {kind} {values[counts > 1][0]} more than once")
     return positions
 
 
-def labeled_mask(labeled: Any, n: int) -> npt.NDArray[np.bool_] | None:
+def labeled_mask(labeled: Any, n: int, *, kind: str = "row") -> npt.NDArray[np.bool_] | None:
     """`labeled` as a bool mask (n,): given as such a mask, or as rows. None stays None: nothing is labeled."""
     if labeled is None:
         return None
     given = np.asarray(labeled)
     if given.dtype == np.bool_:
         if given.shape != (n,):
-            raise InputError(f"labeled is a mask of shape {given.shape}, but the pool has {n:,} rows")
+            raise InputError(f"labeled is a mask of shape {given.shape}, but the pool has {n:,} {kind}s")
         return np.ascontiguousarray(given)
     mask = np.zeros(n, np.bool_)
-    mask[rows(given, n, "labeled")] = True
+    mask[rows(given, n, "labeled", kind=kind)] = True
     return mask
 
 
-def cluster_labels(labels: npt.NDArray[Any], n: int) -> npt.NDArray[np.int32]:
+def cluster_labels(labels: npt.NDArray[Any], n: int, *, name: str = "clusters") -> npt.NDArray[np.int32]:
     """Cluster labels (n,) as int32 numbers 0..; any non-negative integers go, larger ones are renumbered."""
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise InputError(
-            f"clusters must be whole numbers, one a row, got dtype {labels.dtype} and shape {labels.shape}"
-        )
-    same_length({"clusters": len(labels), "the pool": n})
+        raise InputError(f"{name} must be whole numbers, one a row, got dtype {labels.dtype} and shape {labels.shape}")
+    same_length({name: len(labels), "the pool": n})
     if n == 0:
         return np.zeros(0, np.int32)
     if labels.min() < 0:
         row = int(np.argmin(labels))
         raise InputError(
-            f"clusters holds {labels[row]} in row {row}: labels are 0 or more "
+            f"{name} holds {labels[row]} in row {row}: labels are 0 or more "
             "(give each noise point a cluster of its own)"
         )
     if labels.max() >= min(MOST_CLUSTERS, max(4 * n, 1024)):

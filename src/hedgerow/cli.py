@@ -23,6 +23,7 @@ from hedgerow.errors import HedgerowError, HedgerowWarning, InputError
 
 if TYPE_CHECKING:
     from hedgerow.ids import Ids
+    from hedgerow.pairs.files import Questions
 
 Progress = Callable[[str, float], None]
 
@@ -162,23 +163,35 @@ def select(
         Path,
         typer.Argument(
             metavar="PREDICTIONS",
-            help="Probabilities or margins of the whole pool: .npy, .parquet, or a folder of .parquet files.",
+            help="Probabilities or margins of the whole pool (with --pairs: probabilities a row and class, or one a "
+            "pair): .npy, .parquet, or a folder of .parquet files.",
         ),
     ],
-    k: Annotated[int, typer.Option("-k", help="How many rows to select.")],
+    k: Annotated[int, typer.Option("-k", help="How many rows to select, or with --pairs questions.")],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Parquet file to write: id, row, margin, cluster (as known), pick.")
+        Path,
+        typer.Option(
+            "--out", "-o", help="Parquet file to write: id, row, class, pair, margin, cluster (as known), pick."
+        ),
     ],
+    pairs: Annotated[
+        Path | None,
+        typer.Option(help="Questions to select from, in place of rows: .parquet with columns id or row, and class."),
+    ] = None,
     clusters: Annotated[Path | None, typer.Option(help="What `hedgerow cluster` wrote, or a label a row.")] = None,
     strategy: Annotated[
         str,
         typer.Option(
-            help="cluster-margin, margin, stochastic-margin, entropy, least-confidence, badge, coreset or random."
+            help="cluster-margin, margin, stochastic-margin, entropy, least-confidence, badge, coreset or random. With "
+            "--pairs also cluster-margin-pairs, but neither entropy nor least-confidence."
         ),
     ] = "cluster-margin",
     labeled: Annotated[
         Path | None,
-        typer.Option(help="What is labeled: .parquet or .csv with a column id or row; .npy or .txt of ids or rows."),
+        typer.Option(
+            help="What is labeled: .parquet or .csv with a column id or row; .npy or .txt of ids or rows. "
+            "With --pairs: .parquet as that file, or .npy of its rows."
+        ),
     ] = None,
     embeddings: Annotated[Path | None, typer.Option(help="Embeddings, for badge and coreset.")] = None,
     margin_factor: Annotated[
@@ -188,6 +201,11 @@ def select(
         float | None,
         typer.Option(help="Draw by (1 - margin)^power: rows (stochastic-margin) or candidates (cluster-margin)."),
     ] = None,
+    by_class: Annotated[
+        bool | None, typer.Option("--by-class", help="Have cluster-margin-pairs visit clusters and classes together.")
+    ] = None,
+    per_row: Annotated[int | None, typer.Option(help="Most questions a row, of cluster-margin-pairs.")] = None,
+    class_quota: Annotated[int | None, typer.Option(help="Most questions a class, of cluster-margin-pairs.")] = None,
     partitions: Annotated[int | None, typer.Option(help="Random parts that badge and coreset work in.")] = None,
     seed: Seed = 0,
     allow_short: Annotated[
@@ -197,25 +215,32 @@ def select(
         str | None, typer.Option(help="Column with the probabilities or margins (or the prefix of several).")
     ] = None,
     id_column: IdColumn = None,
+    class_column: Annotated[
+        str | None, typer.Option(help="Column with the classes of the pairs, if its name does not say so.")
+    ] = None,
     logits: Annotated[bool, typer.Option("--logits", help="The predictions are logits, not probabilities.")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Select the rows to label next.
+    """Select the rows to label next, or the questions to ask.
 
-    All files speak of the same rows in the same order; where two of them have ids, these must agree. Rows are written
-    in the order of their picks, with the settings in the file's metadata.
+    All files speak of the same rows in the same order; where two of them have ids, these must agree. With --pairs the
+    batch is of questions (row, class) of a multi-label pool. It is written in the order of the picks, with the settings
+    in the file's metadata.
     """
     from hedgerow import store
 
     store.check_target(out, force=force)
-    inputs = _Inputs(predictions, clusters, embeddings, labeled, column, id_column, logits)
-    chooser = _make_strategy(strategy, {"margin_factor": margin_factor, "power": power, "partitions": partitions})
+    inputs = _Inputs(predictions, pairs, clusters, embeddings, labeled, column, id_column, class_column, logits)
+    options = {"margin_factor": margin_factor, "power": power, "partitions": partitions}
+    options |= {"by_class": by_class, "per_row": per_row, "class_quota": class_quota}
+    chooser = _make_strategy(strategy, options, of_pairs=pairs is not None)
     for need in ("clusters", "embeddings"):
         if need in chooser.needs and getattr(inputs, need) is None:
             raise InputError(f"the strategy {strategy!r} needs --{need} FILE")
     with _show_progress() as progress:
-        columns, counts = _select(inputs, chooser, k, seed, allow_short, progress or _ignore)
+        run = _select if pairs is None else _select_pairs
+        columns, counts = run(inputs, chooser, k, seed, allow_short, progress or _ignore)
     settings = {
         "strategy": strategy,
         "options": asdict(chooser),
@@ -225,7 +250,8 @@ def select(
         "inputs": {name: str(value) for name, value in asdict(inputs).items() if value not in (None, False)},
     }
     _write_batch(out, columns, settings, force)
-    line = f"{counts['selected']:,} of {counts['n']:,} rows by {strategy} (seed {seed}) -> {out}"
+    kind = "rows" if pairs is None else "pairs"
+    line = f"{counts['selected']:,} of {counts['n']:,} {kind} by {strategy} (seed {seed}) -> {out}"
     _report(as_json, {**settings, "out": str(out)}, line)
 
 
@@ -273,20 +299,23 @@ class _Inputs:
     """The files of a selection, and how to read the predictions."""
 
     predictions: Path
+    pairs: Path | None
     clusters: Path | None
     embeddings: Path | None
     labeled: Path | None
     column: str | None
     id_column: str | None
+    class_column: str | None
     logits: bool
 
 
-def _make_strategy(name: str, options: Mapping[str, Any]) -> Any:
+def _make_strategy(name: str, options: Mapping[str, Any], *, of_pairs: bool) -> Any:
     from hedgerow import checks
+    from hedgerow.pairs import PAIR_STRATEGIES
     from hedgerow.strategies import STRATEGIES
 
-    made = STRATEGIES[checks.option(name, "strategy", STRATEGIES)]
-    kind = made if isinstance(made, type) else type(made)
+    known = PAIR_STRATEGIES if of_pairs else STRATEGIES
+    kind = known[checks.option(name, "strategy", known)]
     given = {key: value for key, value in options.items() if value is not None}
     for key in given:
         if key not in {field.name for field in fields(kind)}:
@@ -301,7 +330,8 @@ def _select(
     from hedgerow import strategies
 
     progress("reading", 0.0)
-    ids = _open_ids(inputs)
+    about_rows = [path for path in (inputs.predictions, inputs.clusters, inputs.embeddings) if path]
+    ids = _open_ids(about_rows, inputs.id_column)
     known = _read_known(inputs, ids)
     progress("scoring", 0.2)
     known |= _read_predictions(inputs, strategy.needs)
@@ -315,6 +345,57 @@ def _select(
             columns[single] = known[plural][rows]
     mask = known["labeled"]
     return columns, {"n": len(mask), "labeled": int(mask.sum()), "selected": len(rows)}
+
+
+def _select_pairs(
+    inputs: _Inputs, strategy: Any, k: int, seed: int, allow_short: bool, progress: Progress
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """As `_select`, of questions."""
+    from hedgerow import pairs, pool
+
+    progress("reading", 0.0)
+    asked, given = _read_questions(inputs)
+    progress("selecting", 0.5)
+    batch = pairs.select_pairs(strategy, k, pairs=asked.pairs, **given, seed=seed, allow_short=allow_short)
+    progress("writing", 0.9)
+    columns = {**asked.tell(batch.index), "pair": batch.index}
+    if not isinstance(given["probabilities"], pool.Matrix):
+        columns["margin"] = pairs.measure_margins(given["probabilities"][batch.index])
+    if "clusters" in given:
+        columns["cluster"] = given["clusters"][batch.rows]
+    mask = given["labeled"]
+    return columns, {"n": len(mask), "labeled": int(mask.sum()), "selected": len(batch)}
+
+
+def _read_questions(inputs: _Inputs) -> tuple["Questions", dict[str, Any]]:
+    """The questions, and what is known of them and of the pool."""
+    import numpy as np
+
+    from hedgerow import pool
+    from hedgerow.pairs.files import Columns, read_questions
+
+    if inputs.logits:
+        raise InputError("--logits does not go with --pairs: give probabilities, as of a sigmoid")
+    assert inputs.pairs is not None
+    source, column = inputs.predictions, inputs.column
+    a_pair_each = pool.holds_vector(source, "pair probabilities", column=column)
+    about_rows = [path for path in (None if a_pair_each else source, inputs.clusters, inputs.embeddings) if path]
+    ids = _open_ids(about_rows, None if a_pair_each else inputs.id_column)
+    columns = Columns(inputs.id_column, inputs.class_column)
+    asked = read_questions(inputs.pairs, ids, columns, rows_known=bool(about_rows), classes_known=not a_pair_each)
+    known: dict[str, Any] = {"labeled": np.zeros(len(asked.pairs), np.bool_)}
+    if inputs.labeled is not None:
+        known["labeled"][asked.find(inputs.labeled, "labeled")] = True
+    if a_pair_each:
+        asked.refuse_others(source)
+        known["probabilities"] = pool.as_vector(source, "pair probabilities", column=column)
+    else:
+        known["probabilities"] = pool.open_matrix(source, "probabilities", column=column)
+    if inputs.clusters is not None:
+        known["clusters"] = pool.as_vector(inputs.clusters, "clusters")
+    if inputs.embeddings is not None:
+        known["embeddings"] = pool.open_matrix(inputs.embeddings, "embeddings")
+    return asked, known
 
 
 def _read_known(inputs: _Inputs, ids: "Ids | None") -> dict[str, Any]:
@@ -353,18 +434,18 @@ def _read_predictions(inputs: _Inputs, needs: frozenset[str]) -> dict[str, Any]:
         return {}
     if inputs.logits:
         return {"margins": scores.margins(logits=pool.open_matrix(source, "logits", column=column))}
-    if pool.holds_margins(source, column=column):
+    if pool.holds_vector(source, "margins", column=column):
         return {"margins": pool.as_vector(source, "margins", column=column)}
     return {"margins": scores.margins(pool.open_matrix(source, "probabilities", column=column))}
 
 
-def _open_ids(inputs: _Inputs) -> "Ids | None":
-    """The ids of the pool, after a look at whether the files agree on them."""
+def _open_ids(paths: list[Path], id_column: str | None) -> "Ids | None":
+    """The ids of the pool, after a look at whether the files agree on them. id_column: the first file's."""
     from hedgerow.ids import open_ids
 
-    ids = open_ids(inputs.predictions, inputs.id_column)
-    for path in (inputs.clusters, inputs.embeddings):
-        others = open_ids(path, like=ids) if path is not None else None
+    ids = None
+    for place, path in enumerate(paths):
+        others = open_ids(path, id_column if place == 0 else None, like=ids)
         ids = ids or others
     return ids
 
@@ -374,7 +455,7 @@ def _write_batch(out: Path, columns: Mapping[str, Any], settings: Mapping[str, A
 
     from hedgerow import pool
 
-    picks = np.arange(len(columns["row"]), dtype=np.int64)
+    picks = np.arange(len(next(iter(columns.values()))), dtype=np.int64)
     pool.write_table(out, {**columns, "pick": picks}, {BATCH_KEY: json.dumps(settings)}, force=force)
 
 

@@ -21,18 +21,19 @@ class InputError(HedgerowError, ValueError):
 
 
 class PoolExhaustedError(HedgerowError):
-    """More examples were asked for than are unlabeled."""
+    """More examples (or questions) were asked for than are unlabeled."""
 
-    def __init__(self, asked: int, available: int) -> None:
+    def __init__(self, asked: int, available: int, kind: str = "examples") -> None:
         super().__init__(
-            f"{asked:,} examples were asked for, but only {available:,} are unlabeled: "
+            f"{asked:,} {kind} were asked for, but only {available:,} are unlabeled: "
             "ask for fewer, or pass allow_short=True (--allow-short) to take what is there"
         )
         self.asked = asked
         self.available = available
+        self.kind = kind
 
-    def __reduce__(self) -> tuple[type["PoolExhaustedError"], tuple[int, int]]:
-        return type(self), (self.asked, self.available)
+    def __reduce__(self) -> tuple[type["PoolExhaustedError"], tuple[int, int, str]]:
+        return type(self), (self.asked, self.available, self.kind)
 
 
 class CampaignError(HedgerowError):

@@ -103,19 +103,19 @@ def as_vector(source: Any, name: str, *, column: str | None = None) -> npt.NDArr
     return opened
 
 
-def holds_margins(source: Any, *, column: str | None = None) -> bool:
-    """Whether a model's predictions are one number a row rather than a matrix; a file may have both."""
+def holds_vector(source: Any, name: str, *, column: str | None = None) -> bool:
+    """Whether a model's predictions are one number a row, called `name`, rather than a matrix; a file may have both."""
     opened = tables.open_source(source, "predictions")
     if not isinstance(opened, Table):
         tables.refuse_column(column, "predictions", source)
         return opened.ndim == 1
     if column is not None:
         return column in opened.types and not tables.is_list(opened.types[column])
-    if _vector_column(opened, "margins", None) is not None:
+    if _vector_column(opened, name, None) is not None:
         return True
     if _matrix_columns(opened, "probabilities", None):
         return False
-    raise opened.miss("margins or probabilities")
+    raise opened.miss(f"{name} or probabilities")
 
 
 def count_rows(source: Any, name: str) -> int:
@@ -168,7 +168,7 @@ def _matrix_columns(table: Table, name: str, column: str | None) -> list[str]:
             return candidates[chosen]
     if candidates:
         return []
-    aside = tables.ID_NAMES.union(*tables.VECTOR_NAMES.values())
+    aside = tables.ID_NAMES.union(*tables.VECTOR_NAMES.values()) - known
     rest = [key for key in table.types if key.lower() not in aside]
     return rest if all(tables.is_float(table.types[key]) for key in rest) else []
 

@@ -5,7 +5,8 @@ pass over the (n, C) matrix, whatever holds it: an array, a memmap, a file, a ta
 of the size of the matrix is allocated. Float64 is scored in float64, float16 and float32 in float32; sums are float64.
 
 Probabilities are finite, not negative and sum to 1 within `TOLERANCE`; anything else is refused with the row's number.
-Multi-label scores (independent sigmoids) are not distributions over the classes and are refused as such.
+Those of a multi-label model (independent sigmoids) are no distribution over the classes: `independent_margins` takes
+them, everything else refuses them.
 """
 
 from collections.abc import Callable, Iterator
@@ -59,16 +60,25 @@ def least_confidences(probabilities: Any, *, threads: int | None = None) -> Scor
     return _score(probabilities, "probabilities", _least_confidences, threads)
 
 
+def independent_margins(probabilities: Any, *, threads: int | None = None) -> Scores:
+    """Largest minus second largest of every row's independent probabilities, each 0 to 1 whatever their sum.
+
+    The margin of a multi-label example (paper, section 3.2); sources and cost as in `margins`. With one class alone:
+    abs(2 p - 1), what its two answers differ by.
+    """
+    return _score(probabilities, "probabilities", _independent_margins, threads, least_columns=1)
+
+
 # Walking the source.
 
 
-def _score(source: Any, name: str, scorer: Scorer, threads: int | None) -> Scores:
+def _score(source: Any, name: str, scorer: Scorer, threads: int | None, *, least_columns: int = 2) -> Scores:
     size = available() if threads is None else checks.integer(threads, "threads", least=1)
     pieces = [np.zeros(0, np.float32)]
     # Not `team`, which holds BLAS to one thread: chunks may come from a model that computes them while we wait.
     with ThreadPoolExecutor(size) as executor:
         crew = Team(size, executor)
-        for start, chunk in _chunks(source, name):
+        for start, chunk in _chunks(source, name, least_columns):
             # Early binding: the ranges of one chunk are all worked before the next is read.
             task = _ranged(scorer, chunk, start)
             pieces += crew.ranges(task, len(chunk), least=max(1, LEAST_ENTRIES // chunk.shape[1]))
@@ -79,14 +89,14 @@ def _ranged(scorer: Scorer, chunk: Floats, first_row: int) -> Callable[[int, int
     return lambda start, stop: scorer(chunk[start:stop], first_row + start)
 
 
-def _chunks(source: Any, name: str) -> Iterator[tuple[int, Floats]]:
+def _chunks(source: Any, name: str, least_columns: int) -> Iterator[tuple[int, Floats]]:
     """(first row in the pool, contiguous rows) of a matrix, or of an iterable of matrices one below the other."""
     if not _is_iterable_of_chunks(source):
-        yield from pool.open_matrix(source, name, least_columns=2).chunks()
+        yield from pool.open_matrix(source, name, least_columns=least_columns).chunks()
         return
     first_row, width = 0, None
     for piece in source:
-        matrix = pool.open_matrix(piece, name, least_columns=2)
+        matrix = pool.open_matrix(piece, name, least_columns=least_columns)
         if width is not None and matrix.width != width:
             raise InputError(
                 f"{name} has {matrix.width} columns in the chunk at row {first_row}, but {width} before: "
@@ -119,6 +129,31 @@ def _blocks(rows: Floats) -> Iterator[tuple[int, Floats]]:
 def _probability_margins(rows: Floats, first_row: int) -> Scores:
     first, second = _top2(rows, first_row)
     return np.asarray(first - second, np.float32)
+
+
+def _independent_margins(rows: Floats, first_row: int) -> Scores:
+    scores = np.empty(len(rows), np.float32)
+    for start, block in _blocks(rows):
+        bits = BITS[block.dtype]
+        first, second, _ = _run(block.view(bits), block)
+        most = np.array(1, block.dtype).view(bits)[()]  # above: larger numbers, NaN, and everything with a sign
+        if len(first) and first.max() > most:
+            unfit = int(np.argmax(first > most))
+            refuse_beyond_one(block[unfit], f"row {first_row + start + unfit} of probabilities")
+            first, second, _ = _run(np.abs(block).view(bits), block)
+        top = first.view(block.dtype)
+        gaps = top - second.view(block.dtype) if block.shape[1] > 1 else np.abs(2 * top - 1)
+        scores[start : start + len(block)] = gaps
+    return scores
+
+
+def refuse_beyond_one(values: Floats, name: str) -> None:
+    """Raises `InputError` for the first that is not between 0 and 1, if any is."""
+    unfit = ~((values >= 0) & (values <= 1))
+    if unfit.any():
+        raise InputError(
+            f"{name} holds {values[unfit.argmax()]:g}: independent probabilities, as of a sigmoid, are between 0 and 1"
+        )
 
 
 def _least_confidences(rows: Floats, first_row: int) -> Scores:

@@ -28,6 +28,8 @@ VECTOR_NAMES = {
     "rows": {"row", "rows"},
     "picks": {"pick", "picks"},
     "labels": {"label", "labels", "target", "targets"},
+    "classes": {"class", "classes", "class_id"},
+    "pair probabilities": {"probability", "prob", "proba", "p", "score"},
 }
 ID_NAMES = {
     "id", "ids", "item_id", "uid", "uuid", "example_id", "sample_id", "image_id", "doc_id", "document_id", "key",
@@ -93,18 +95,33 @@ class Table:
     def walk(self, column: str) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         """(first row, values) of a column with one value a row, from the first row to the last."""
         dtype = self.dtype(column)
-        start = 0
-        for batch in self.batches([column], VECTOR_ROWS):
-            values = batch.column(column)
-            refuse_nulls(values, start, 1, self.tell(column))
-            if hasattr(values, "dictionary_decode"):
-                values = values.dictionary_decode()
+        for start, values in self._walk_arrow(column):
             yield start, values.to_numpy(zero_copy_only=False).astype(dtype, copy=False)
-            start += len(values)
 
     def read(self, column: str) -> npt.NDArray[Any]:
         """A column as one array, filled batch by batch."""
         return fill(np.empty(self.n, self.dtype(column)), self.walk(column))
+
+    def encode(self, column: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+        """(the distinct values in order of first appearance, each row's place among them), for columns that repeat."""
+        import pyarrow as pa
+
+        dtype = self.dtype(column)
+        pieces = [values.cast(pa.string()) if dtype == np.object_ else values for _, values in self._walk_arrow(column)]
+        if self.n == 0:
+            return np.zeros(0, dtype), np.zeros(0, np.int32)
+        encoded = pa.chunked_array(pieces).dictionary_encode()
+        distinct = encoded.chunk(0).dictionary.to_numpy(zero_copy_only=False).astype(dtype, copy=False)
+        return distinct, np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+
+    def _walk_arrow(self, column: str) -> Iterator[tuple[int, Any]]:
+        """(first row, an Arrow array without nulls or a dictionary), from the first row to the last."""
+        start = 0
+        for batch in self.batches([column], VECTOR_ROWS):
+            values = batch.column(column)
+            refuse_nulls(values, start, 1, self.tell(column))
+            yield start, values.dictionary_decode() if hasattr(values, "dictionary_decode") else values
+            start += len(values)
 
 
 def fill(whole: npt.NDArray[Any], pieces: Iterable[tuple[int, npt.NDArray[Any]]]) -> npt.NDArray[Any]:

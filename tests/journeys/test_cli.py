@@ -231,7 +231,7 @@ def test_every_strategy_by_name(files: Path, run: Run, strategy: str) -> None:
 
 def test_the_help_names_every_strategy(files: Path, run: Run) -> None:
     shown = " ".join(run("select", "--help").out.split())
-    for strategy in hr.STRATEGIES:
+    for strategy in [*hr.STRATEGIES, *hr.PAIR_STRATEGIES]:
         assert strategy in shown
 
 

@@ -5,7 +5,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
 import hedgerow as hr
 import reference
@@ -36,17 +35,6 @@ def make_whole(probabilities, embeddings):
 def factor(probabilities, embeddings, team):
     rows = np.arange(len(embeddings))
     return seeding.factor_gradients(open_rows(embeddings, rows), open_rows(probabilities, rows), team)
-
-
-def judge(counts, law):
-    """The p-value of the chi-square test, cells of fewer than five expected draws as one (Cochran's rule)."""
-    trials = sum(counts.values())
-    if counts.keys() - law.keys():
-        return 0.0
-    cells = [(counts.get(key, 0), trials * p) for key, p in law.items()]
-    rare = [cell for cell in cells if cell[1] < 5]
-    cells = [cell for cell in cells if cell[1] >= 5] + ([tuple(np.sum(rare, axis=0))] if rare else [])
-    return chi2.sf(sum((seen - expected) ** 2 / expected for seen, expected in cells), len(cells) - 1)
 
 
 def count_draws(pool, patience, seed):
@@ -92,8 +80,8 @@ def test_sequences_follow_the_law_of_plusplus_and_not_another(pool, patience, ba
     counts = count_draws(pool, patience, seed=batch)
     assert set(folds) <= expected
     assert max(folds) == max(expected) or patience == 0.0
-    assert judge(counts, law) > RARE
-    assert judge(counts, reference.plusplus_law(whole, first, K, power=1)) < NEVER
+    assert reference.judge(counts, law) > RARE
+    assert reference.judge(counts, reference.plusplus_law(whole, first, K, power=1)) < NEVER
 
 
 def test_uniform_and_partitioned_draws_do_not_follow_the_law(pool):
@@ -119,9 +107,9 @@ def test_uniform_and_partitioned_draws_do_not_follow_the_law(pool):
             )
 
         parted, undivided = count_sets(2), count_sets(1)
-    assert judge(uniform, sets) < NEVER
-    assert judge(parted, sets) < NEVER
-    assert judge(undivided, sets) > RARE
+    assert reference.judge(uniform, sets) < NEVER
+    assert reference.judge(parted, sets) < NEVER
+    assert reference.judge(undivided, sets) > RARE
 
 
 def test_a_random_first_center_is_uniform_and_the_rest_follows(pool):
@@ -132,7 +120,7 @@ def test_a_random_first_center_is_uniform_and_the_rest_follows(pool):
     badge, rows = hr.Badge(first="random"), np.arange(N)
     with threads.team(1) as team:
         counts = Counter(tuple(badge.pick(view, rows, 2, rng, team).tolist()) for _ in range(TRIALS))
-    assert judge(counts, law) > RARE
+    assert reference.judge(counts, law) > RARE
 
 
 def test_select_draws_by_the_same_law_among_the_unlabeled(pool):
@@ -143,7 +131,7 @@ def test_select_draws_by_the_same_law_among_the_unlabeled(pool):
     law = {tuple(rows[list(s)].tolist()): p for s, p in reference.plusplus_law(whole, first, 3).items()}
     given = {"probabilities": probabilities, "embeddings": embeddings, "labeled": [1, 4, 6]}
     counts = Counter(tuple(hr.select("badge", 3, **given, seed=seed).rows.tolist()) for seed in range(600))
-    assert judge(counts, law) > RARE
+    assert reference.judge(counts, law) > RARE
 
 
 @pytest.mark.parametrize(("classes", "d"), [(2, 3), (5, 17), (40, 64), (100, 5)])
@@ -179,7 +167,7 @@ def test_rows_are_drawn_by_their_weights():
     drawn = np.empty(30_000, np.int64)
     kernels.draw_rows(weights, np.cumsum(sums), np.random.default_rng(0).random(30_000), drawn)
     counts = Counter(drawn.tolist())
-    assert judge(counts, dict(zip(rows.tolist(), np.arange(1, 6) / 15, strict=True))) > RARE
+    assert reference.judge(counts, dict(zip(rows.tolist(), np.arange(1, 6) / 15, strict=True))) > RARE
     edges = np.empty(2, np.int64)
     kernels.draw_rows(weights, np.cumsum(sums), np.array([0.0, np.nextafter(1, 0)]), edges)
     assert edges.tolist() == [3, 999]

@@ -352,15 +352,15 @@ def test_vectors_that_are_not_there(tmp_path: Path) -> None:
 
 def test_margins_or_a_matrix(tmp_path: Path, values: npt.NDArray[Any]) -> None:
     path = write(tmp_path / "a.parquet", {"id": np.arange(N), "margin": values[:, 0], "probs": lists(values)})
-    assert pool.holds_margins(path)
-    assert not pool.holds_margins(path, column="probs")
-    assert pool.holds_margins(path, column="margin")
-    assert not pool.holds_margins(pa.table({"p0": [0.1], "p1": [0.9]}))
-    assert not pool.holds_margins(pa.table({"p0": [0.1], "p1": [0.9]}), column="p")
-    assert pool.holds_margins(values[:, 0])
-    assert not pool.holds_margins(values)
+    assert pool.holds_vector(path, "margins")
+    assert not pool.holds_vector(path, "margins", column="probs")
+    assert pool.holds_vector(path, "margins", column="margin")
+    assert not pool.holds_vector(pa.table({"p0": [0.1], "p1": [0.9]}), "margins")
+    assert not pool.holds_vector(pa.table({"p0": [0.1], "p1": [0.9]}), "margins", column="p")
+    assert pool.holds_vector(values[:, 0], "margins")
+    assert not pool.holds_vector(values, "margins")
     with pytest.raises(InputError, match="looks like margins or probabilities: name one of id, uncertainty"):
-        pool.holds_margins(pa.table({"id": ["a"], "uncertainty": ["high"]}))
+        pool.holds_vector(pa.table({"id": ["a"], "uncertainty": ["high"]}), "margins")
 
 
 def test_rows_are_counted(tmp_path: Path, values: npt.NDArray[Any]) -> None:

@@ -53,3 +53,23 @@ def test_a_column_is_walked_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     table = open_table(pa.table({"x": np.arange(7)}))
     assert [(start, piece.tolist()) for start, piece in table.walk("x")] == [(0, [0, 1, 2]), (3, [3, 4, 5]), (6, [6])]
     assert table.read("x").tolist() == list(range(7))
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_a_column_that_repeats_is_encoded_in_batches(kind: pa.DataType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "VECTOR_ROWS", 2)
+    values = ["b", "a", "b", "c", "a"]
+    table = open_table(pa.table({"name": pa.array(values).cast(kind), "number": [7, 5, 7, 7, 9]}))
+    names, places = table.encode("name")
+    assert (names.tolist(), places.tolist()) == (["b", "a", "c"], [0, 1, 0, 2, 1])
+    numbers, places = table.encode("number")
+    assert (numbers.tolist(), places.tolist()) == ([7, 5, 9], [0, 1, 0, 0, 2])
+
+
+def test_an_empty_column_and_one_with_a_null_are_encoded_or_refused() -> None:
+    empty, places = open_table(pa.table({"name": pa.array([], pa.string())})).encode("name")
+    assert (len(empty), len(places)) == (0, 0)
+    with pytest.raises(InputError, match="null in row 1"):
+        open_table(pa.table({"name": ["a", None]})).encode("name")

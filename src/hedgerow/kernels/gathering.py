@@ -20,11 +20,15 @@ def gather_residuals(probabilities, rows, out):
 
     With two classes both entries of that have one size and opposite signs, so that inner products need one number:
     then out is (m, 1) and holds sqrt(2) times the first entry, or rather half the entries' difference, which is the
-    same but for the rounding of probabilities that do not quite sum to 1.
+    same but for the rounding of probabilities that do not quite sum to 1. One column is the probability of the second
+    of two classes.
     """
     classes = probabilities.shape[1]
     for i in range(rows.size):
         p = probabilities[rows[i]]
+        if classes == 1:
+            out[i, 0] = (0.0 - p[0] if p[0] <= 0.5 else 1.0 - p[0]) * math.sqrt(2.0)
+            continue
         likeliest = 0
         for j in range(1, classes):
             if p[j] > p[likeliest]:

@@ -14,7 +14,6 @@ from hedgerow.kernels.draws import draw
 
 HALF_STEP = 2.0**-54  # draws are multiples of 2^-53: this keeps the log of one finite
 LAST = 2.0**100  # arrival of weightless rows: behind everybody, in random order
-SIGN = np.uint32(0x80000000)
 
 
 @njit(cache=True, nogil=True)
@@ -33,6 +32,10 @@ def race(margins, power, key, start, arrivals):
 
 @njit(cache=True, nogil=True)
 def order_bits(bits):
-    """The bits (m,) uint32 of finite float32 numbers, in place, so that they order like the numbers, signs included."""
+    """The bits (m,) of finite floats, in place, so that they order like the numbers, signs included.
+
+    uint32 of float32 numbers, or uint64 of float64 ones.
+    """
+    sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
     for i in range(bits.size):
-        bits[i] = ~bits[i] if bits[i] & SIGN else bits[i] | SIGN
+        bits[i] = ~bits[i] if bits[i] & sign else bits[i] | sign

@@ -5,7 +5,7 @@ the view in an attribute `needs`, a set of "margins", "probabilities", "embeddin
 nothing sees whatever is given. `select` checks what goes in and what comes out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,7 @@ def select(
     take what is there when fewer than k rows are unlabeled, instead of `PoolExhaustedError`. Time and memory: see the
     strategy.
     """
-    name, chosen = _resolve(strategy)
+    name, chosen = resolve(strategy, STRATEGIES)
     k = checks.integer(k, "k")
     seed = checks.seed(seed)
     given = _open({"probabilities": probabilities, "margins": margins, "embeddings": embeddings, "clusters": clusters})
@@ -105,20 +105,20 @@ def select(
     view = _look(given, n, mask, wanted)
     k = min(k, available)
     rows = chosen(view, k, np.random.default_rng([STREAM, seed])) if k else np.zeros(0, np.int64)
-    return Batch(_check_picked(rows, view, k, name), name, seed)
+    return Batch(check_picked(rows, view, k, name), name, seed)
 
 
-def _resolve(strategy: Any) -> tuple[str, Callable[..., Any]]:
-    """(name, callable): a name or an instance of ours by its name here, anything else by its own."""
+def resolve(strategy: Any, known: Mapping[str, type[Any]]) -> tuple[str, Callable[..., Any]]:
+    """(name, callable): a name or an instance of those known by its name there, anything else by its own."""
     if isinstance(strategy, str):
-        name = checks.option(strategy, "strategy", STRATEGIES)
-        return name, STRATEGIES[name]()
+        name = checks.option(strategy, "strategy", known)
+        return name, known[name]()
     if isinstance(strategy, type) or not callable(strategy):
         raise InputError(
-            f"strategy must be a name ({', '.join(STRATEGIES)}), an instance such as ClusterMargin(), or a callable "
+            f"strategy must be a name ({', '.join(known)}), an instance such as ClusterMargin(), or a callable "
             f"strategy(view, k, rng), got {strategy!r}"
         )
-    for name, kind in STRATEGIES.items():
+    for name, kind in known.items():
         if type(strategy) is kind:
             return name, strategy
     return getattr(strategy, "__name__", type(strategy).__name__), strategy
@@ -172,7 +172,7 @@ def _look(given: dict[str, Any], n: int, mask: npt.NDArray[np.bool_] | None, wan
         mask,
         _resolve_margins(given.get("margins"), given.get("probabilities"), wanted),
         given["probabilities"].array() if "probabilities" in read else None,
-        _read_embeddings(given["embeddings"]) if "embeddings" in read else None,
+        read_embeddings(given["embeddings"]) if "embeddings" in read else None,
         checks.cluster_labels(given["clusters"], n) if "clusters" in given else None,
     )
 
@@ -200,7 +200,7 @@ def _check_margins(given: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return margins + np.float32(0)
 
 
-def _read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
+def read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
     """The embeddings, found to be finite, also in the float32 that strategies work in."""
     array = matrix.array()
     step = max(1, checks.CHECK_BYTES // max(1, matrix.width * matrix.dtype.itemsize))
@@ -213,14 +213,14 @@ def _read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
 # What comes out.
 
 
-def _check_picked(rows: Any, view: View, k: int, name: str) -> npt.NDArray[np.int64]:
-    """k distinct unlabeled rows, as a strategy of anybody's must give them."""
+def check_picked(rows: Any, view: View, k: int, name: str, *, kind: str = "row") -> npt.NDArray[np.int64]:
+    """k distinct unlabeled rows, as a strategy of anybody's must give them. kind: what messages call one of them."""
     title = f"what strategy {name!r} returned"
-    picked = checks.rows(rows, view.n, title)
+    picked = checks.rows(rows, view.n, title, kind=kind)
     if len(picked) != k:
-        raise InputError(f"{title} has {len(picked):,} rows, but {k:,} were asked for")
+        raise InputError(f"{title} has {len(picked):,} {kind}s, but {k:,} were asked for")
     if view.labeled is not None and view.labeled[picked].any():
         row = picked[view.labeled[picked].argmax()]
-        raise InputError(f"{title} holds row {row}, which is labeled: choose from view.unlabeled_rows()")
+        raise InputError(f"{title} holds {kind} {row}, which is labeled: choose from view.unlabeled_rows()")
     picked.flags.writeable = False
     return picked

@@ -50,6 +50,7 @@ class Badge:
         """Up to k of the rows; fewer if their gradients are no longer distinct."""
         assert view.probabilities is not None
         assert view.embeddings is not None
-        gradients = factor_gradients(open_rows(view.embeddings, rows), open_rows(view.probabilities, rows), threads)
+        points = open_rows(view.embeddings, view.find_owners(rows))
+        gradients = factor_gradients(points, open_rows(view.probabilities, rows), threads)
         first = int(gradients.norms.argmax()) if self.first == "largest-norm" else int(rng.integers(len(rows)))
         return rows[draw_centers(gradients, k, first, rng, threads)]

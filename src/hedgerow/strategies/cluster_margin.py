@@ -12,7 +12,7 @@ the paper.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -50,23 +50,39 @@ class ClusterMargin:
         assert view.clusters is not None
         if view.n > MOST_ROWS:
             raise InputError(f"cluster-margin takes pools of up to {MOST_ROWS:,} rows, got {view.n:,}: split the pool")
-        rows = np.empty(k, np.int64)
         if k == 0:
-            return rows
-        order_key, draw_key, shuffle_key = rng.integers(0, 2**64, 3, dtype=np.uint64)
-        margins = view.margins
-        keys = margins.view(np.uint32) if self.power is None else draw_arrivals(margins, self.power, rng)
+            return np.empty(0, np.int64)
+        draws = rng.integers(0, 2**64, 3, dtype=np.uint64)
+        keys = self.rank(view.margins, rng)
         threshold, ties = cut(keys, view, self.count_candidates(k))
-        sizes = np.zeros(int(view.clusters.max()) + 1, np.int32)
-        count_candidates(keys, view.mask, threshold, ties, view.clusters, sizes)
-        order = order_clusters(sizes, order_key)
-        state = np.zeros((len(sizes), 3), np.int32)
-        places = lay_out(sizes, order, *fill_quotas(sizes, order, k), state)
-        picks = np.empty(k, np.int32)
-        draw_subsets(keys, view.mask, threshold, ties, view.clusters, state, draw_key, picks)
-        read_out(picks, places, shuffle_key, rows)
-        return rows
+        return walk_clusters(keys, view.mask, threshold, ties, view.clusters, k, draws)
+
+    def rank(self, margins: npt.NDArray[np.float32], rng: np.random.Generator) -> npt.NDArray[np.uint32]:
+        """Keys (n,) whose lowest are the candidates: the margins themselves, or with a power draws by them."""
+        return margins.view(np.uint32) if self.power is None else draw_arrivals(margins, self.power, rng)
 
     def count_candidates(self, k: int) -> int:
         """k_m before the pool's end caps it. The factor is taken as written: 1.1 times 10 is 11, not 11.000...01."""
         return math.ceil(Fraction(repr(float(self.margin_factor))) * k)
+
+
+def walk_clusters(
+    keys: npt.NDArray[np.uint32],
+    mask: npt.NDArray[np.bool_],
+    threshold: Any,
+    ties: int,
+    clusters: npt.NDArray[np.int32],
+    k: int,
+    draws: npt.NDArray[np.uint64],
+) -> npt.NDArray[np.int64]:
+    """The round-robin's first k rows among the candidates that `cut` lets through. draws: three random numbers."""
+    order_key, draw_key, shuffle_key = draws
+    sizes = np.zeros(int(clusters.max()) + 1, np.int32)
+    count_candidates(keys, mask, threshold, ties, clusters, sizes)
+    order = order_clusters(sizes, order_key)
+    state = np.zeros((len(sizes), 3), np.int32)
+    places = lay_out(sizes, order, *fill_quotas(sizes, order, k), state)
+    picks, rows = np.empty(k, np.int32), np.empty(k, np.int64)
+    draw_subsets(keys, mask, threshold, ties, clusters, state, draw_key, picks)
+    read_out(picks, places, shuffle_key, rows)
+    return rows

@@ -42,8 +42,12 @@ class CoreSet:
         checks.option(self.metric, "metric", METRICS)
 
     def __call__(self, view: View, k: int, rng: np.random.Generator) -> Rows:
+        return self.spread(view, view.labeled_rows(), k, rng)
+
+    def spread(self, view: View, centers: Rows, k: int, rng: np.random.Generator) -> Rows:
+        """k unlabeled rows far from these rows and from each other."""
         # In random order, so that the first centers a row meets come from all over the pool.
-        given = self.copy_points(view, rng.permutation(view.labeled_rows()))
+        given = self.copy_points(view, rng.permutation(centers))
         with team() as threads:
             return pick_by_parts(
                 view, k, self.partitions, rng, lambda rows, n: self.pick(view, rows, given, n, rng, threads), "coreset"

@@ -18,7 +18,8 @@ class View:
     """A pool of n rows; what was not given, or not needed, is None.
 
     labeled: bool (n,); margins: float32 (n,), finite, >= 0 and without negative zeros; probabilities (n, C) and
-    embeddings (n, d): float16, float32 or float64, perhaps a memmap; clusters: int32 (n,), 0 or more.
+    embeddings (n, d): float16, float32 or float64, perhaps a memmap; clusters: int32 (n,), 0 or more. owners: int64
+    (n,), where several rows share an embedding: the row of the embeddings that each goes by.
     """
 
     n: int
@@ -27,6 +28,7 @@ class View:
     probabilities: npt.NDArray[Any] | None = None
     embeddings: npt.NDArray[Any] | None = None
     clusters: npt.NDArray[np.int32] | None = None
+    owners: npt.NDArray[np.int64] | None = None
 
     @cached_property
     def unlabeled_count(self) -> int:
@@ -43,6 +45,10 @@ class View:
         if self.labeled is None:
             return np.arange(self.n, dtype=np.int64)
         return np.flatnonzero(~self.labeled).astype(np.int64, copy=False)
+
+    def find_owners(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The rows of the embeddings that these rows go by: themselves, unless there are owners."""
+        return rows if self.owners is None else self.owners[rows]
 
     def labeled_rows(self) -> npt.NDArray[np.int64]:
         """The labeled rows, ascending."""

@@ -1,0 +1,90 @@
+"""Partial annotation: of a multi-label dataset's labels, the ones that can be asked for.
+
+In pools such as Open Images an example is annotated for a few classes only (paper, section 3.2: about six, two of three
+answers being no). Here all positives of a row can be asked for and a few negatives, drawn by a seed; whoever selects
+sees the questions and not the answers, and everything else is hidden.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import checks
+from hedgerow.pairs import Pairs
+
+Bools = npt.NDArray[np.bool_]
+
+ENTRIES = 1 << 22  # of rows x classes looked at together
+NEGATIVES_A_POSITIVE = 2  # as in Open Images' training set: 19.9 M positives and 37.7 M negatives
+
+
+@dataclass(frozen=True, eq=False)
+class Annotated:
+    """Rows, the questions about them that can be answered, and the answers, bool (m,). features[rows] gives rows."""
+
+    features: Any
+    pairs: Pairs
+    answers: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class MultiLabel:
+    """A pool and a test set of questions; perhaps rows to train a first model on, which are in neither."""
+
+    name: str
+    classes: tuple[str, ...]
+    pool: Annotated
+    test: Annotated
+    first: Annotated | None = None
+
+
+def annotate(
+    features: Any,
+    truth: Any,
+    *,
+    negatives: int | None = None,
+    weights: npt.NDArray[np.float32] | None = None,
+    kinds: npt.NDArray[np.int64] | None = None,
+    seed: Any = 0,
+) -> Annotated:
+    """Questions about all positives of truth (n, C), a scipy CSR matrix, and about `negatives` negatives a row.
+
+    Negatives are drawn without replacement, by weights (kinds, C) > 0 where they are given; kinds (n,) says which of
+    them goes for a row. All negatives of a row where it has no more. If their number is None: twice what a row has in
+    positives on average, rounded up. seed: as numpy takes it.
+    """
+    n, classes = truth.shape
+    if negatives is None:
+        negatives = math.ceil(NEGATIVES_A_POSITIVE * truth.nnz / max(1, n))
+    negatives = min(checks.integer(negatives, "negatives"), classes)
+    rng = np.random.default_rng(seed)
+    step = max(1, ENTRIES // classes)
+    rows, asked, answers = [], [], []
+    for start in range(0, n, step):
+        known = truth[start : start + step].toarray() != 0  # (step, C)
+        race = rng.standard_exponential(known.shape, np.float32)
+        if weights is not None and kinds is not None:
+            race /= weights[kinds[start : start + step]]
+        row, label = np.nonzero(known | _take_first(race, known, negatives))
+        rows.append(row + start)
+        asked.append(label.astype(np.int32))
+        answers.append(known[row, label])
+    pairs = Pairs(_join(rows, np.int64), _join(asked, np.int32))
+    return Annotated(features, pairs, _join(answers, np.bool_))
+
+
+def _take_first(race: npt.NDArray[np.float32], known: Bools, count: int) -> Bools:
+    """The `count` lowest entries of every row that are not known: bool (r, C)."""
+    taken = np.zeros(race.shape, np.bool_)
+    if count:
+        race[known] = np.inf
+        first = np.argpartition(race, count - 1, axis=1)[:, :count]
+        np.put_along_axis(taken, first, True, axis=1)
+    return taken & ~known
+
+
+def _join(parts: list[npt.NDArray[Any]], dtype: Any) -> npt.NDArray[Any]:
+    return np.concatenate([np.zeros(0, dtype), *parts])

@@ -1,0 +1,80 @@
+"""Multi-label datasets that are fully annotated, as pools of questions with most labels hidden.
+
+The Mulan sets (bags of words and of visual words) as scipy files <name>_X.npz and <name>_Y.npz, and GoEmotions
+(comments, 28 emotions) as one Parquet file with columns text, labels and split. Both are read from a folder that the
+user names; nothing is downloaded.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow import checks, tables
+from hedgerow.errors import InputError
+from hedgerow.experiments.annotations import MultiLabel, annotate
+from hedgerow.experiments.texts import encode_texts
+
+MULAN = ("delicious", "bibtex", "tmc2007_500", "corel5k", "enron")
+TEST_SHARE = 0.2
+READ_ROWS = 10_000
+
+
+def load_mulan(data: Path, name: str, *, negatives: int | None = None, seed: int = 0) -> MultiLabel:
+    """One of the Mulan sets; features float32 (n, columns). The test set is a fifth of the rows, drawn by the seed."""
+    from scipy.sparse import load_npz
+
+    checks.option(name, "Mulan set", MULAN)
+    features, truth = (load_npz(_require(data / f"{name}_{half}.npz")) for half in ("X", "Y"))
+    checks.same_length({f"{name}_X.npz": features.shape[0], f"{name}_Y.npz": truth.shape[0]})
+    order = np.random.default_rng([checks.seed(seed), len(MULAN)]).permutation(truth.shape[0])
+    test, pool = np.split(order, [int(TEST_SHARE * len(order))])
+    dense = features.astype(np.float32).toarray()
+    return MultiLabel(
+        name,
+        tuple(map(str, range(truth.shape[1]))),
+        annotate(dense[pool], truth[pool], negatives=negatives, seed=[seed, 0]),
+        annotate(dense[test], truth[test], negatives=negatives, seed=[seed, 1]),
+    )
+
+
+def load_goemotions(data: Path, *, negatives: int | None = None, seed: int = 0) -> MultiLabel:
+    """GoEmotions; features are `Texts`. The test set is the authors' own, the rest is the pool."""
+    classes = tuple(_require(data / "labels.txt").read_text(encoding="utf-8").split())
+    table = tables.open_source(_require(data / "goemotions.parquet"), "GoEmotions")
+    assert isinstance(table, tables.Table)
+    texts: dict[bool, list[str]] = {True: [], False: []}
+    labels: dict[bool, list[list[int]]] = {True: [], False: []}
+    columns = [table.require(column) for column in ("text", "labels", "split")]
+    for batch in table.batches(columns, READ_ROWS):
+        for row in batch.to_pylist():
+            is_test = row["split"] == "test"
+            texts[is_test].append(row["text"])
+            labels[is_test].append(row["labels"])
+    pool, test = (
+        annotate(
+            encode_texts(texts[half]),
+            _make_truth(labels[half], len(classes)),
+            negatives=negatives,
+            seed=[checks.seed(seed), int(half)],
+        )
+        for half in (False, True)
+    )
+    return MultiLabel("goemotions", classes, pool, test)
+
+
+def _make_truth(labels: list[list[int]], classes: int) -> Any:
+    """Lists of class numbers as a CSR matrix (n, classes) of ones."""
+    from scipy.sparse import csr_matrix
+
+    ends = np.cumsum([0, *map(len, labels)])
+    columns = np.array([label for row in labels for label in row], np.int64)
+    if len(columns) and (columns.min() < 0 or columns.max() >= classes):
+        raise InputError(f"GoEmotions' labels are 0 to {classes - 1}, got {columns.min()} to {columns.max()}")
+    return csr_matrix((np.ones(len(columns), np.bool_), columns, ends), shape=(len(labels), classes))
+
+
+def _require(path: Path) -> Path:
+    if not path.is_file():
+        raise InputError(f"{path} does not exist: name the folder that holds {path.name}")
+    return path

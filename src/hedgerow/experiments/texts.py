@@ -1,0 +1,74 @@
+"""Texts as rows of a pool: code points one behind the other, and the n-grams a model reads of them.
+
+Millions of words are a few numbers each here and no objects. Rows are taken as from an array: texts[rows].
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.kernels import grams as kernels
+
+BEGIN, END = 0x110000, 0x110001  # beyond the last character of Unicode
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """n texts, each between its marks: codes uint32 (t,), text i at codes[starts[i] : starts[i + 1]]."""
+
+    codes: npt.NDArray[np.uint32]
+    starts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> "Texts":
+        """Some of the texts, in the order named."""
+        chosen = np.arange(len(self))[rows]
+        lengths = np.diff(self.starts)[chosen]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
+        return Texts(self.codes[places], starts)
+
+    def read(self, row: int) -> str:
+        """One of them as a string."""
+        return self.codes[self.starts[row] + 1 : self.starts[row + 1] - 1].tobytes().decode("utf-32-le")
+
+    def list_grams(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(the buckets of all 1- to 4-grams, text after text; where each text's begin, and the end)."""
+        found, ends = np.empty(kernels.GRAMS * len(self.codes), np.int64), np.empty(len(self), np.int64)
+        count = kernels.list_grams(self.codes, self.starts, found, ends)
+        return found[:count], np.concatenate([[0], ends])
+
+    def average_grams(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """The mean of the vectors (BUCKETS, d) of each text's grams, float32 (n, d)."""
+        out = np.empty((len(self), vectors.shape[1]), np.float32)
+        kernels.average_grams(self.codes, self.starts, vectors, out)
+        return out
+
+    def misspell(self, rng: np.random.Generator) -> "Texts":
+        """Every text with one typing error: letters swapped, left out, typed twice or in the place of another."""
+        out, ends = np.empty(len(self.codes) + len(self), np.uint32), np.empty(len(self), np.int64)
+        count = kernels.misspell(self.codes, self.starts, rng.integers(0, 2**64, dtype=np.uint64), out, ends)
+        return Texts(out[:count], np.concatenate([[0], ends]))
+
+
+def encode_texts(texts: Sequence[str]) -> Texts:
+    """Strings as `Texts`."""
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 2)
+    starts = np.concatenate([[0], ends])
+    codes = np.empty(starts[-1], np.uint32)
+    inner = np.ones(len(codes), np.bool_)
+    inner[starts[:-1]] = inner[ends - 1] = False
+    codes[inner] = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    codes[starts[:-1]], codes[ends - 1] = BEGIN, END
+    return Texts(codes, starts)
+
+
+def join_texts(parts: Sequence[Texts]) -> Texts:
+    """All of them, one after the other."""
+    offsets = np.cumsum([0, *(len(part.codes) for part in parts)])
+    starts = [part.starts[:-1] + offset for part, offset in zip(parts, offsets, strict=False)]
+    return Texts(np.concatenate([part.codes for part in parts]), np.concatenate([*starts, offsets[-1:]]))

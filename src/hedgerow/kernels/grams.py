@@ -1,0 +1,88 @@
+"""Character n-grams of texts as numbers of buckets, and texts with a typing error.
+
+Texts stand one behind the other as code points (t,) uint32, text i at codes[starts[i] : starts[i + 1]], starts (n + 1,)
+int64. Each begins and ends with a mark, so that a gram knows where in the text it stands.
+"""
+
+import numpy as np
+from numba import njit
+
+from hedgerow.kernels.draws import draw
+
+GRAMS = 4  # the longest gram
+BUCKETS = 1 << 18  # n-grams share a bucket rarely: frequent ones number some ten thousands
+SHIFT = np.uint64(64 - 18)
+
+
+@njit(cache=True, nogil=True)
+def hash_grams(codes, out):
+    """The buckets of all 1- to 4-grams of one text, written to out (at least GRAMS * codes.size,) int64; how many."""
+    count = 0
+    for first in range(codes.size):
+        key = np.uint64(14695981039346656037)
+        for last in range(first, min(first + GRAMS, codes.size)):
+            key = (key ^ np.uint64(codes[last])) * np.uint64(1099511628211)
+            out[count] = ((key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)) >> SHIFT
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def list_grams(codes, starts, grams, ends):
+    """The buckets of many texts in a row, grams (GRAMS * t,) int64, and where each text's end (n,); how many."""
+    count = 0
+    for text in range(starts.size - 1):
+        count += hash_grams(codes[starts[text] : starts[text + 1]], grams[count:])
+        ends[text] = count
+    return count
+
+
+@njit(cache=True, nogil=True)
+def average_grams(codes, starts, vectors, out):
+    """out (n, d) float32: the mean of the vectors (BUCKETS, d) of each text's grams."""
+    longest = 0
+    for text in range(starts.size - 1):
+        longest = max(longest, starts[text + 1] - starts[text])
+    grams = np.empty(GRAMS * longest, np.int64)
+    for text in range(starts.size - 1):
+        count = hash_grams(codes[starts[text] : starts[text + 1]], grams)
+        out[text] = 0
+        for place in range(count):
+            for column in range(out.shape[1]):
+                out[text, column] += vectors[grams[place], column]
+        for column in range(out.shape[1]):
+            out[text, column] /= count
+
+
+@njit(cache=True, nogil=True)
+def misspell(codes, starts, key, out, ends):
+    """Every text with one typing error, written to out (t + n,) uint32, ends (n,) int64; the marks stay.
+
+    Two neighbors in each other's place, a letter left out, one typed twice, or another letter of the text in its
+    place. A text of one letter has it twice; one of none stays as it is.
+    """
+    filled = 0
+    for text in range(starts.size - 1):
+        start, stop = starts[text], starts[text + 1]
+        letters = stop - start - 2
+        kind = int(draw(key, 3 * text) * 4) if letters > 1 else 2
+        place = int(draw(key, 3 * text + 1) * (letters - (kind == 0))) if letters > 0 else -9
+        other = start + 1 + int(draw(key, 3 * text + 2) * letters)
+        for i in range(start, stop):
+            at = i - start - 1
+            if at == place and kind == 1:
+                continue
+            source = i
+            if kind == 0 and at == place:
+                source = i + 1
+            elif kind == 0 and at == place + 1:
+                source = i - 1
+            elif kind == 3 and at == place:
+                source = other
+            out[filled] = codes[source]
+            filled += 1
+            if kind == 2 and at == place:
+                out[filled] = codes[source]
+                filled += 1
+        ends[text] = filled
+    return filled

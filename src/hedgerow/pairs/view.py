@@ -1,0 +1,50 @@
+"""What a strategy sees of a multi-label pool in one round: the questions, and what is known of their rows.
+
+Built by `select_pairs`, which checks everything; a strategy trusts it. Holds references, copies nothing.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.kernels.pairs import mark_rows
+from hedgerow.pairs.questions import Pairs
+from hedgerow.strategies.view import NO_MASK, View
+
+
+@dataclass(frozen=True, eq=False)
+class PairView:
+    """m questions about a pool of n rows; what was not given, or not needed, is None.
+
+    A pair each: labeled bool (m,), probabilities (m,) that its answer is yes, margins float32 (m,). A row each:
+    row_margins float32 (n,), embeddings (n, d), clusters int32 (n,).
+    """
+
+    pairs: Pairs
+    n: int
+    labeled: npt.NDArray[np.bool_] | None = None
+    margins: npt.NDArray[np.float32] | None = None
+    probabilities: npt.NDArray[Any] | None = None
+    row_margins: npt.NDArray[np.float32] | None = None
+    embeddings: npt.NDArray[Any] | None = None
+    clusters: npt.NDArray[np.int32] | None = None
+
+    @property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """`labeled` as kernels take it: of length 0 if nothing is labeled."""
+        return NO_MASK if self.labeled is None else self.labeled
+
+    @cached_property
+    def flat(self) -> View:
+        """The questions as a pool of their own, a row a question. Its clusters are None: they are a row's."""
+        chances = None if self.probabilities is None else self.probabilities[:, None]
+        return View(len(self.pairs), self.labeled, self.margins, chances, self.embeddings, owners=self.pairs.rows)
+
+    def find_rows(self, *, labeled: bool) -> npt.NDArray[np.bool_]:
+        """Which rows have a labeled question, or an unlabeled one: bool (n,)."""
+        marked = np.zeros(self.n, np.bool_)
+        mark_rows(self.pairs.rows, self.mask, labeled, marked)
+        return marked

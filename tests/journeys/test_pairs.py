@@ -1,0 +1,214 @@
+"""Questions on the command line: ids and classes in, ids and classes out, every mistake in one line."""
+
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hedgerow as hr
+from hedgerow import cli
+
+N, CLASSES, M = 80, 4, 150
+IDS = np.array([f"word-{row:02}" for row in range(N)], object)
+NAMES = np.array(["de", "en", "fr", "it"], object)
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main puts its own in place
+
+    def call(*arguments: Any) -> tuple[int, str, str]:
+        command = ["hedgerow", "select", "-k", 20, "-o", "batch.parquet", *arguments]
+        monkeypatch.setattr(sys, "argv", [str(word) for word in command])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        assert isinstance(exit_.value.code, int)
+        return exit_.value.code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hr.Pairs:
+    """A folder with the files of a multi-label pool, the current one; its questions."""
+    rng = np.random.default_rng(0)
+    monkeypatch.chdir(tmp_path)
+    cells = rng.permutation(N * CLASSES)[:M]
+    pairs = hr.Pairs(cells // CLASSES, cells % CLASSES)
+    matrix = rng.random((N, CLASSES)).astype(np.float32)
+    each = matrix[pairs.rows, pairs.classes]
+    points = rng.normal(size=(N, 5)).astype(np.float32)
+    ids, names = IDS[pairs.rows], NAMES[pairs.classes]
+    write("matrix", id=IDS, probabilities=list(matrix))
+    write("clusters", id=IDS, cluster=np.arange(N) // 6)
+    write("embeddings", id=IDS, embedding=list(points))
+    write("pairs", id=ids, **{"class": pairs.classes})
+    write("named", id=ids, probability=each, **{"class": names})
+    write("rows", row=pairs.rows, probability=each, **{"class": pairs.classes})
+    write("labeled", id=ids[:40], **{"class": pairs.classes[:40]})
+    write("labeled_named", id=ids[:40], **{"class": names[:40]})
+    np.save("matrix.npy", matrix)
+    np.save("each.npy", each)
+    np.save("mask.npy", np.arange(M) < 40)
+    np.save("places.npy", np.arange(40))
+    return pairs
+
+
+def write(name: str, **columns: Any) -> None:
+    pq.write_table(pa.table(columns), f"{name}.parquet")
+
+
+def given(asked: hr.Pairs) -> dict[str, Any]:
+    points = np.array(pq.read_table("embeddings.parquet")["embedding"].to_pylist(), np.float32)
+    matrix = np.load("matrix.npy")
+    return {"pairs": asked, "probabilities": matrix, "clusters": np.arange(N) // 6, "embeddings": points}
+
+
+@pytest.mark.parametrize("strategy", list(hr.PAIR_STRATEGIES))
+def test_ids_and_classes_in_and_out(asked: hr.Pairs, run: Run, strategy: str) -> None:
+    files = ["--clusters", "clusters.parquet", "--embeddings", "embeddings.parquet", "--labeled", "labeled.parquet"]
+    code, out, error = run("matrix.parquet", "--pairs", "pairs.parquet", "--strategy", strategy, *files, "--seed", 3)
+    assert (code, error) == (0, "")
+    assert out == f"20 of {M} pairs by {strategy} (seed 3) -> batch.parquet\n"
+    batch = hr.select_pairs(strategy, 20, **given(asked), labeled=np.arange(40), seed=3)
+    table = pq.read_table("batch.parquet")
+    assert table.column_names == ["id", "row", "class", "pair", "cluster", "pick"]
+    assert table["pair"].to_pylist() == batch.index.tolist()
+    assert table["row"].to_pylist() == batch.rows.tolist()
+    assert table["id"].to_pylist() == IDS[batch.rows].tolist()
+    assert table["class"].to_pylist() == batch.classes.tolist()
+    assert table["cluster"].to_pylist() == (batch.rows // 6).tolist()
+    settings = json.loads(table.schema.metadata[b"hedgerow.batch"])
+    assert (settings["n"], settings["labeled"], settings["selected"]) == (M, 40, 20)
+    assert settings["inputs"]["pairs"] == "pairs.parquet"
+
+
+def test_one_file_is_enough_where_rows_do_not_matter(asked: hr.Pairs, run: Run) -> None:
+    """Ids and class names are numbered by the file itself, and a batch serves as what is labeled next time."""
+    files = ["named.parquet", "--pairs", "named.parquet", "--strategy", "margin", "--labeled", "labeled_named.parquet"]
+    code, _, error = run(*files)
+    assert (code, error) == (0, "")
+    each = np.load("each.npy")
+    expected = hr.select_pairs("margin", 20, pairs=asked, probabilities=each, labeled=np.arange(40))
+    table = pq.read_table("batch.parquet")
+    assert table.column_names == ["id", "class", "pair", "margin", "pick"]
+    assert table["pair"].to_pylist() == expected.index.tolist()
+    assert table["id"].to_pylist() == IDS[expected.rows].tolist()
+    assert table["class"].to_pylist() == NAMES[expected.classes].tolist()
+    assert table["margin"].to_pylist() == np.abs(2 * each[expected.index] - 1).tolist()
+    code, _, error = run(*files[:-1], "batch.parquet", "-o", "next.parquet", "-k", M - 20)
+    assert (code, error) == (0, "")
+    rest = pq.read_table("next.parquet")["pair"].to_pylist()
+    assert sorted(rest + table["pair"].to_pylist()) == list(range(M))
+
+
+@pytest.mark.parametrize("labeled", ["labeled.parquet", "mask.npy", "places.npy"])
+@pytest.mark.parametrize("predictions", ["matrix.npy", "each.npy", "rows.parquet", "named.parquet"])
+def test_any_form_of_the_same_questions(asked: hr.Pairs, run: Run, predictions: str, labeled: str) -> None:
+    pairs = "rows.parquet" if predictions in ("matrix.npy", "rows.parquet") else "named.parquet"
+    if pairs == "rows.parquet":
+        write("labeled", row=asked.rows[:40], **{"class": asked.classes[:40]})
+    else:
+        labeled = labeled.replace("labeled.", "labeled_named.")
+    more = ["--strategy", "stochastic-margin", "--power", 2, "--labeled", labeled, "--json"]
+    code, out, error = run(predictions, "--pairs", pairs, *more)
+    assert (code, error) == (0, "")
+    assert json.loads(out)["options"] == {"power": 2}
+    expected = hr.select_pairs(hr.StochasticMargin(2), 20, **given(asked), labeled=np.arange(40))
+    assert pq.read_table("batch.parquet")["pair"].to_pylist() == expected.index.tolist()
+
+
+def test_options_of_cluster_margin_over_pairs(asked: hr.Pairs, run: Run) -> None:
+    options = ["--by-class", "--per-row", 1, "--class-quota", 6, "--margin-factor", 2, "--power", 1]
+    files = ["matrix.parquet", "--pairs", "pairs.parquet", "--clusters", "clusters.parquet"]
+    code, out, error = run(*files, "--strategy", "cluster-margin-pairs", *options, "--json")
+    assert (code, error) == (0, "")
+    strategy = hr.ClusterMarginPairs(2, 1, by_class=True, per_row=1, class_quota=6)
+    assert json.loads(out)["options"]["class_quota"] == 6
+    assert (
+        pq.read_table("batch.parquet")["pair"].to_pylist()
+        == hr.select_pairs(strategy, 20, **given(asked)).index.tolist()
+    )
+
+
+def test_columns_by_name(asked: hr.Pairs, run: Run) -> None:
+    write("odd", word=IDS[asked.rows], language=NAMES[asked.classes], guess=np.load("each.npy"))
+    names = ["--id-column", "word", "--class-column", "language", "--column", "guess"]
+    code, _, error = run("odd.parquet", "--pairs", "odd.parquet", "--strategy", "random", *names)
+    assert (code, error) == (0, "")
+    table = pq.read_table("batch.parquet")
+    assert table.column_names == ["id", "class", "pair", "margin", "pick"]
+    assert table["class"].to_pylist() == NAMES[asked.classes[table["pair"].to_numpy()]].tolist()
+
+
+def write_bad_files(asked: hr.Pairs) -> None:
+    ids, classes = IDS[asked.rows], asked.classes
+    write("twice", id=np.append(ids, ids[3]), **{"class": np.append(classes, classes[3])})
+    write("strangers", id=np.append(ids[1:], "word-99"), **{"class": classes})
+    write("high", id=ids, **{"class": classes + 1})
+    write("float", id=ids, **{"class": classes + 0.5})
+    write("classless", id=ids, language=NAMES[classes])
+    write("rowless", word=ids, **{"class": classes})
+    write("far", row=asked.rows + 9, **{"class": classes})
+    write("turned", id=ids[::-1], probability=np.load("each.npy"), **{"class": NAMES[classes][::-1]})
+    write("unasked", id=[IDS[0]] * CLASSES, **{"class": np.arange(CLASSES)})
+    np.save("short.npy", np.load("each.npy")[:-1])
+    np.save("wild.npy", np.load("each.npy") * 3)
+    np.save("all.npy", np.ones(M, bool))
+    np.save("shortmask.npy", np.ones(M - 1, bool))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["matrix.parquet", "--pairs", "missing.parquet"], ["missing.parquet does not exist"]),
+        (["matrix.parquet", "--pairs", "matrix.npy"], ["no named columns"]),
+        (["matrix.parquet", "--pairs", "twice.parquet"], ["1 pairs stand there more than once: row "]),
+        (["matrix.parquet", "--pairs", "strangers.parquet"], ["ids are not in the pool", "word-99"]),
+        (["matrix.parquet", "--pairs", "high.parquet"], ["pairs speak of classes that are not in 0 to 3", "class 4"]),
+        (["matrix.parquet", "--pairs", "float.parquet"], ["'class'", "whole numbers"]),
+        (["matrix.parquet", "--pairs", "classless.parquet"], ["no column of classes (class): it has id, language"]),
+        (["matrix.parquet", "--pairs", "rowless.parquet"], ["no column of ids (id) or rows (row)"]),
+        (["matrix.npy", "--pairs", "pairs.parquet"], ["no column of rows (row), and the pool has no ids"]),
+        (["matrix.npy", "--pairs", "far.parquet"], ["rows that are not in the pool, whose rows are 0 to 79"]),
+        (["matrix.parquet", "--pairs", "named.parquet"], ["class", "numbers of the columns"]),
+        (["short.npy", "--pairs", "named.parquet"], ["149 numbers, but there are 150 pairs"]),
+        (["wild.npy", "--pairs", "named.parquet"], ["between 0 and 1"]),
+        (["turned.parquet", "--pairs", "named.parquet"], ["differ in pair 0"]),
+        (["each.npy", "--pairs", "named.parquet", "--labeled", "all.npy"], ["20 questions", "only 0 are unlabeled"]),
+        (["each.npy", "--pairs", "named.parquet", "--labeled", "shortmask.npy"], ["149", "150"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--labeled", "unasked.parquet"], ["are not among the pool's"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--labeled", "labeled.csv"], ["labeled.csv"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--logits"], ["--logits does not go with --pairs"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--strategy", "entropy"], ["unknown strategy 'entropy'"]),
+        (["matrix.parquet", "--strategy", "cluster-margin-pairs"], ["unknown strategy 'cluster-margin-pairs'"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--per-row", 1], ["--per-row is no option", "'margin'"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--by-class"], ["--by-class is no option"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--strategy", "badge"], ["needs --embeddings"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--strategy", "cluster-margin"], ["needs --clusters"]),
+    ],
+)
+def test_refused_in_one_line_and_nothing_is_written(
+    asked: hr.Pairs, run: Run, arguments: list[Any], parts: list[str]
+) -> None:
+    write_bad_files(asked)
+    Path("labeled.csv").write_text("id,class\nword-00,0\n")
+    before = sorted(Path().iterdir())
+    if "--strategy" not in arguments:
+        arguments = [*arguments, "--strategy", "margin"]
+    code, out, error = run(*arguments)
+    assert (code, out) == (1, "")
+    assert error.startswith("hedgerow: ")
+    assert error.count("\n") == 1
+    for part in parts:
+        assert part in error
+    assert sorted(Path().iterdir()) == before
