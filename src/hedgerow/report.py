@@ -109,8 +109,13 @@ def estimate(values: Sequence[float]) -> tuple[float, float | None]:
     return float(array.mean()), error
 
 
-def draw_curves(points: Sequence[Point], *, measure: str = "accuracy") -> str:
-    """Learning curves as inline SVG: a line through the means, a band of one standard error on either side."""
+def draw_curves(
+    points: Sequence[Point], *, measure: str = "accuracy", labels: str = "labels", log: bool = False
+) -> str:
+    """Learning curves as inline SVG: a line through the means, a band of one standard error on either side.
+
+    `labels` is what the points' `labeled` count, and `log` spreads their axis by factors.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -122,14 +127,17 @@ def draw_curves(points: Sequence[Point], *, measure: str = "accuracy") -> str:
         axes = figure.add_subplot()
         for number, strategy in enumerate(strategies):
             _draw_curve(axes, [point for point in points if point.strategy == strategy], number)
+        if log:
+            axes.set_xscale("log")
+            axes.minorticks_off()
         axes.set_xticks(sorted({point.labeled for point in points}))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        _dress(axes, measure)
+        _dress(axes, labels, measure)
         file = io.StringIO()
         figure.savefig(
             file, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
         )
-    return _inline_svg(file.getvalue(), f"Learning curves: {measure} by labels, for {', '.join(strategies)}")
+    return _inline_svg(file.getvalue(), f"Curves: {measure} by {labels}, for {', '.join(strategies)}")
 
 
 def _draw_curve(axes: Any, points: Sequence[Point], number: int) -> None:
@@ -141,16 +149,16 @@ def _draw_curve(axes: Any, points: Sequence[Point], number: int) -> None:
     axes.plot(labeled, mean, color=color, marker=SERIES[number][2], markersize=5, linewidth=2, label=points[0].strategy)
 
 
-def _dress(axes: Any, measure: str) -> None:
+def _dress(axes: Any, labels: str, measure: str) -> None:
     """Axes in the page's ink: no frame above and to the right, a faint grid, the legend where the curves are not."""
-    axes.set_xlabel("labels", color=INK)
+    axes.set_xlabel(labels, color=INK)
     axes.set_ylabel(measure, color=INK)
     axes.tick_params(colors=INK)
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["bottom", "left"]].set_color(INK)
-    axes.legend(frameon=False, labelcolor=INK, loc="lower right")
+    axes.legend(frameon=False, labelcolor=INK, loc="best")
 
 
 def _inline_svg(text: str, label: str) -> str:
