@@ -41,7 +41,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-experiment = typer.Typer(help="Experiments with known labels: recipes, runs that resume, reports.", no_args_is_help=True)
+experiment = typer.Typer(
+    help="Experiments with known labels: recipes, runs that resume, reports.", no_args_is_help=True
+)
 app.add_typer(experiment, name="experiment", rich_help_panel=None)
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
@@ -261,7 +263,9 @@ def run_experiment(
         str, typer.Argument(metavar="RECIPE", help="A TOML file, or the name of a recipe that comes with hedgerow.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the run; one that has begun goes on.")],
-    data: Annotated[Path | None, typer.Option(help="Folder with the dataset's files, as their authors publish them.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the dataset's files, as their authors publish them.")
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Folder for features of frozen networks; DATA/cache if not given.")
     ] = None,

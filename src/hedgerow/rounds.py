@@ -205,9 +205,7 @@ def _needs(strategy: Any) -> frozenset[str]:
     return needs
 
 
-def _train(
-    task: Task, trainer: Trainer, rows: Rows, labels: npt.NDArray[np.int64], trial: int, number: int
-) -> State:
+def _train(task: Task, trainer: Trainer, rows: Rows, labels: npt.NDArray[np.int64], trial: int, number: int) -> State:
     """The model of one round: its seed is the trial's and the round's, not the strategy's."""
     seed = _derive_seed(trial, number, TRAIN)
     return State(rows, labels, trainer.fit(task.features[rows], labels, seed=seed))

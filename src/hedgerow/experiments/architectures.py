@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -207,8 +208,7 @@ def center_pixels(images: Any) -> npt.NDArray[np.float32]:
 
 def scale_pixels(images: Any) -> npt.NDArray[np.float32]:
     """Bytes as ImageNet's weights expect them."""
-    scaled: npt.NDArray[np.float32] = (as_floats(images) / 255 - IMAGENET_MEAN) / IMAGENET_SPREAD
-    return scaled
+    return ((as_floats(images) / 255 - IMAGENET_MEAN) / IMAGENET_SPREAD).astype(np.float32)
 
 
 # The modules.
@@ -219,7 +219,7 @@ def build_perceptron(widths: tuple[int, ...], dropout: float) -> Any:
     from torch import nn
 
     layers: list[Any] = [nn.Linear(widths[0], widths[1])]
-    for width, wider in zip(widths[1:], widths[2:], strict=False):
+    for width, wider in pairwise(widths[1:]):
         layers += [nn.ReLU(), *([nn.Dropout(dropout)] if dropout else []), nn.Linear(width, wider)]
     return nn.Sequential(*layers)
 

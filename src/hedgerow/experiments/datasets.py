@@ -152,7 +152,9 @@ class Arrays:
         """Refuse what cannot be loaded, before anything is; the pool's rows."""
         names = [f"{name}.npy" for name in ("features", "labels", "test_features", "test_labels")]
         if data is None:
-            raise InputError(f"the dataset {self.name!r} is read from a folder: name it with --data ({', '.join(names)})")
+            raise InputError(
+                f"the dataset {self.name!r} is read from a folder: name it with --data ({', '.join(names)})"
+            )
         missing = [name for name in names if not (data / name).is_file()]
         if missing:
             raise InputError(f"the folder {data} lacks {', '.join(missing)}: needed are {', '.join(names)}")

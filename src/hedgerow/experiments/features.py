@@ -44,9 +44,7 @@ def name_features(images: npt.NDArray[np.uint8], name: str, *, side: int, cache:
     return cache / f"{name}-efficientnet-lite0-{side}-{mark}.npy"
 
 
-def write_features(
-    images: npt.NDArray[np.uint8], path: Path, *, side: int, progress: Progress | None = None
-) -> None:
+def write_features(images: npt.NDArray[np.uint8], path: Path, *, side: int, progress: Progress | None = None) -> None:
     """Make the features and write them, whole or not at all."""
     torch, network = _load_network()
     features = np.empty((len(images), WIDTH), np.float32)

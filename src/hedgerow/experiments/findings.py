@@ -13,10 +13,11 @@ What it does not do: draw or write (`pages.py`).
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from hedgerow.experiments.records import TIMES, Held
 from hedgerow.metrics import HIGHER_IS_BETTER
@@ -132,7 +133,7 @@ def reach(curve: Sequence[tuple[int, float]], level: float) -> float | None:
     curve = sorted(curve)
     if curve[0][1] >= level:
         return float(curve[0][0])
-    for (left, low), (right, high) in zip(curve, curve[1:], strict=False):
+    for (left, low), (right, high) in pairwise(curve):
         if high >= level:
             return left + (right - left) * (level - low) / (high - low)
     return None
@@ -167,7 +168,7 @@ def compare_pair(
     mean, error = estimate(differences)
     if error is None:
         return Comparison(strategy, baseline, of, mean, None, None, 1, "undecided")
-    reach_of_t = float(stats.t.ppf(1 - DOUBT / comparisons / 2, len(differences) - 1)) * error
+    reach_of_t = float(stdtrit(len(differences) - 1, 1 - DOUBT / comparisons / 2)) * error
     low, high = mean - reach_of_t, mean + reach_of_t
     verdict = "undecided"
     if low > 0 or high < 0:

@@ -106,8 +106,8 @@ def tell_sweep(summary: Summary) -> str:
     baseline = summary.held.recipe["baseline"]
     return (
         f"<p>Each strategy's {name_metric(summary.held.recipe['metric']).lower()} after the last round, less that of "
-        f"{baseline} in the same trial: mean and standard error over {count(summary.held.trials, 'trial')}. Above zero, "
-        f"the strategy is ahead of {baseline} at that batch size.</p>"
+        f"{baseline} in the same trial: mean and standard error over {count(summary.held.trials, 'trial')}. Above "
+        f"zero, the strategy is ahead of {baseline} at that batch size.</p>"
         + draw_curves(sweep_points(summary.held), measure=f"less {baseline}", labels="rows a batch", log=True)
     )
 
@@ -156,9 +156,9 @@ def tell_comparisons(held: Held, found: Findings) -> str:
 
 def tell_savings(found: Findings) -> str:
     return (
-        f"{render_table(tabulate_savings(found))}<p>Percent of the labels that the strategy of the column had at its best "
-        "mean score, with which the strategy of the row reaches that score: below 100 % it saves labels. A dash: it "
-        "never reached it.</p>"
+        f"{render_table(tabulate_savings(found))}<p>Percent of the labels that the strategy of the column had at its "
+        "best mean score, with which the strategy of the row reaches that score: below 100 % it saves labels. A dash: "
+        "it never reached it.</p>"
     )
 
 

@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from hedgerow import checks
 from hedgerow.clusters import METHODS
@@ -44,6 +44,7 @@ from hedgerow.metrics import METRICS
 from hedgerow.rounds import EVERYTHING, Plan
 from hedgerow.strategies import STRATEGIES
 
+T = TypeVar("T")
 SHELF = resources.files("hedgerow.experiments") / "shelf"
 
 
@@ -157,7 +158,9 @@ def load_recipe(source: str | Path) -> Recipe:
     path = Path(source)
     if path.suffix == ".toml" or path.exists():
         if not path.is_file():
-            raise InputError(f"the recipe {path} does not exist: name a TOML file, or one of {', '.join(list_recipes())}")
+            raise InputError(
+                f"the recipe {path} does not exist: name a TOML file, or one of {', '.join(list_recipes())}"
+            )
         text = path.read_text(encoding="utf-8")
     else:
         text = (SHELF / f"{checks.option(str(source), 'recipe', list_recipes())}.toml").read_text(encoding="utf-8")
@@ -216,18 +219,24 @@ def read_clustering(table: Mapping[str, Any], otherwise: Clustering, where: str)
 
 
 def read_record(
-    kind: Any, table: Mapping[str, Any], where: str, *, made: Mapping[str, Any] | None = None, also: tuple[str, ...] = ()
-) -> Any:
+    kind: type[T],
+    table: Mapping[str, Any],
+    where: str,
+    *,
+    made: Mapping[str, Any] | None = None,
+    also: tuple[str, ...] = (),
+) -> T:
     """An instance of a dataclass from a table whose keys are its fields; `made` are fields that are made already."""
     made = made or {}
     hints = typing.get_type_hints(kind)
-    known = [entry.name for entry in fields(kind) if entry.init]
+    entries = fields(cast(Any, kind))
+    known = [entry.name for entry in entries]
     for key in table:
         if key not in known or key in made:
             checks.option(key, f"key in {where}", [*(name for name in known if name not in made), *also, *made])
     needed = [
         entry.name
-        for entry in fields(kind)
+        for entry in entries
         if entry.default is MISSING and entry.default_factory is MISSING and entry.name not in made
     ]
     for key in needed:

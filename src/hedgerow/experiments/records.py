@@ -144,7 +144,9 @@ def _read_trial(ledger: Ledger, trial: int, recipe: dict[str, Any], batch_rows: 
         rounds = ledger.read_arm(trial, arm.slug, batch_rows, recipe["rounds"])
         if len(rounds) < recipe["rounds"]:
             return None
-        start = Round(first.trial, arm.name, 0, first.labeled, first.values, first.rows, train_seconds=first.train_seconds)
+        start = Round(
+            first.trial, arm.name, 0, first.labeled, first.values, first.rows, train_seconds=first.train_seconds
+        )
         found += [start, *rounds]
     return found
 

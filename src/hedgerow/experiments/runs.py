@@ -30,8 +30,8 @@ from hedgerow.checkpoints import open_checkpoints
 from hedgerow.clusters import Clusters
 from hedgerow.errors import EngineError, InputError, StoreError
 from hedgerow.experiments.datasets import Dataset
-from hedgerow.experiments.records import Held, Ledger, list_results, read_run, write_results
 from hedgerow.experiments.recipes import Arm, Clustering, Recipe, load_recipe
+from hedgerow.experiments.records import Held, Ledger, list_results, read_run, write_results
 from hedgerow.models import Trainer
 from hedgerow.rounds import Round, State, Task, cluster_pool, open_trial, revive, take_turn
 from hedgerow.store import atomic_write
@@ -192,7 +192,9 @@ class _Watch:
     def tell(self, place: str) -> None:
         if self.progress is not None:
             done = self.ledger.count_rounds()
-            self.progress(f"{place} ({done:,} of {self.total:,} rounds, {self.trials} trials)", min(1.0, done / self.total))
+            self.progress(
+                f"{place} ({done:,} of {self.total:,} rounds, {self.trials} trials)", min(1.0, done / self.total)
+            )
 
     def look(self) -> None:
         """What the newest file says."""

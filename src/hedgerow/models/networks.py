@@ -75,7 +75,7 @@ class TorchTrainer:
         targets = torch.from_numpy(np.asarray(labels, np.int64)).to(device)
         module.train()
         for rows in walk:
-            batch = torch.from_numpy(self.prepare(features[rows]))
+            batch = _load_batch(torch, self.prepare(features[rows]))
             if self.augment is not None:
                 batch = self.augment(batch, generator)
             loss = torch.nn.functional.cross_entropy(module(batch.to(device)), targets[rows])
@@ -138,7 +138,7 @@ class FittedNetwork:
         parts = []
         with hold_steady(torch, self.threads, 0), torch.inference_mode():
             for start in range(0, len(features), PREDICT_ROWS):
-                batch = torch.from_numpy(self.prepare(features[start : start + PREDICT_ROWS]))
+                batch = _load_batch(torch, self.prepare(features[start : start + PREDICT_ROWS]))
                 parts.append(action(batch.to(self.device)).cpu().numpy())
         return np.concatenate(parts)
 
@@ -162,6 +162,12 @@ def hold_steady(torch: Any, threads: int, seed: int) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def _load_batch(torch: Any, prepared: npt.NDArray[np.float32]) -> Any:
+    """A tensor; images with their channels last in memory, which convolutions on a CPU run twice as fast on."""
+    batch = torch.from_numpy(prepared)
+    return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
 
 
 def _choose_device(torch: Any, name: str) -> Any:
