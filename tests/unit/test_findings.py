@@ -29,7 +29,9 @@ def test_area_is_the_mean_height_of_the_curve() -> None:
     ("level", "labels"), [(0.5, 10.0), (0.4, 10.0), (0.6, 15.0), (0.7, 20.0), (0.8, 30.0), (0.9, 40.0), (0.91, None)]
 )
 def test_the_labels_at_which_a_curve_reaches_a_level(level: float, labels: float | None) -> None:
-    assert findings.reach([(10, 0.5), (20, 0.7), (40, 0.9)], level) == (None if labels is None else pytest.approx(labels))
+    assert findings.reach([(10, 0.5), (20, 0.7), (40, 0.9)], level) == (
+        None if labels is None else pytest.approx(labels)
+    )
 
 
 def test_savings_as_in_the_papers_table_2() -> None:

@@ -61,8 +61,9 @@ class TorchTrainer:
         device = _choose_device(torch, self.device)
         with hold_steady(torch, self.threads, checks.seed(seed)):
             module = self.make().to(device)
+            last = find_last(torch, module)
             self._train(torch, module, features, labels, np.random.default_rng(seed), device)
-        return FittedNetwork(module.eval(), find_last(torch, module), self.prepare, self.threads, device)
+        return FittedNetwork(module.eval(), last, self.prepare, self.threads, device)
 
     def _train(
         self, torch: Any, module: Any, features: Any, labels: Labels, rng: np.random.Generator, device: Any

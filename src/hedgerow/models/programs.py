@@ -10,8 +10,10 @@ The command is called in two ways, with what follows added to it:
 need embeddings. The folder lives as long as the model. That the same seed gives the same model is the program's part.
 """
 
+import shutil
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +40,8 @@ class ProgramTrainer:
         if not self.command:
             raise InputError('command must name a program, such as ["python", "train.py"]; got none')
         check_labels(labels, features, self.classes)
-        home = tempfile.TemporaryDirectory(prefix="hedgerow-")
-        model = FittedProgram(self, home)
+        model = FittedProgram(self, Path(tempfile.mkdtemp(prefix="hedgerow-")))
+        weakref.finalize(model, shutil.rmtree, model.path, ignore_errors=True)
         (model.path / "model").mkdir()
         np.save(model.path / "features.npy", features)
         np.save(model.path / "labels.npy", labels)
@@ -54,11 +56,7 @@ class FittedProgram:
     """What a program trained, in a folder that goes with this record."""
 
     trainer: ProgramTrainer
-    home: "tempfile.TemporaryDirectory[str]"
-
-    @property
-    def path(self) -> Path:
-        return Path(self.home.name)
+    path: Path
 
     def probabilities(self, features: Any) -> Floats:
         return self._predict(features, "probabilities", self.trainer.classes)

@@ -1,0 +1,195 @@
+"""Experiments from the shell: a recipe run, killed at any point, resumed, shared out, reported; mistakes in one line."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from page import check_self_contained
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+RECIPE = """
+name = "small"
+reproduces = "Nothing: enough of everything to run every line."
+trials = 2
+seed_rows = 40
+batch_rows = 30
+rounds = 2
+[dataset]
+name = "redundant-digits"
+originals = 60
+[model]
+kind = "perceptron"
+hidden = [16]
+steps = 40
+[clusters]
+average_size = 3
+method = "exact"
+[[strategies]]
+strategy = "cluster-margin"
+margin_factor = 2
+[[strategies]]
+strategy = "margin"
+[[strategies]]
+strategy = "badge"
+"""
+# The command line, killed when a round is written for the n-th time: after it, or before the file has its name.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from hedgerow import cli, store
+from hedgerow.experiments.records import Ledger
+
+kill_at, half_way, writes, keep = int(sys.argv.pop(1)), sys.argv.pop(1) == "half-way", 0, Ledger.write_round
+def die(*_): os.kill(os.getpid(), signal.SIGKILL)
+def write(self, path, done):
+    global writes
+    writes += 1
+    if writes == kill_at and half_way:
+        Path.replace = die
+    keep(self, path, done)
+    if writes == kill_at:
+        die()
+Ledger.write_round = write
+cli.main()
+"""
+START = "from hedgerow.cli import main\nif __name__ == '__main__':\n    main()"
+
+
+def start(*arguments: Any, program: str = START) -> list[str]:
+    return [sys.executable, "-c", program, *map(str, arguments)]
+
+
+def call(*arguments: Any, program: str = START) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(start(*arguments, program=program), capture_output=True, text=True, check=False)
+
+
+def read_values(folder: Path) -> list[tuple[str, ...]]:
+    """The results without their times."""
+    with (folder / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    return [tuple(value for key, value in row.items() if "seconds" not in key) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("experiment") / "small.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(recipe: Path) -> Path:
+    """The run that nobody interrupted."""
+    done = call("experiment", "run", recipe, "--out", recipe.parent / "whole", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["trials"] == 2
+    assert done.stderr == ""  # no progress in a pipe
+    return recipe.parent / "whole"
+
+
+def test_killed_again_and_again_it_ends_the_same(recipe: Path, whole: Path, tmp_path: Path) -> None:
+    for kill_at, when in [(1, "half-way"), (2, "half-way"), (1, "after"), (3, "half-way"), (4, "after")]:
+        done = call(kill_at, when, "experiment", "run", recipe, "--out", tmp_path / "run", program=KILLED)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not (tmp_path / "run" / "results.csv").exists()
+    done = call("experiment", "run", recipe, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert read_values(tmp_path / "run") == read_values(whole)
+    for path in whole.glob("trials/*/*/*.parquet"):
+        other = tmp_path / "run" / path.relative_to(whole)
+        import pyarrow.parquet as pq
+
+        assert pq.read_table(path).equals(pq.read_table(other))
+
+
+def test_shared_out_and_killed_it_ends_the_same(recipe: Path, whole: Path, tmp_path: Path) -> None:
+    command = start("experiment", "run", recipe, "--out", tmp_path / "run", "--jobs", 2)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not list(tmp_path.glob("run/trials/*/seed.parquet")):
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGKILL)
+    done = call("experiment", "run", recipe, "--out", tmp_path / "run", "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    assert read_values(tmp_path / "run") == read_values(whole)
+
+
+def test_the_report(whole: Path) -> None:
+    done = call("experiment", "report", whole)
+    assert done.returncode == 0, done.stderr
+    for part in ("100 labels", "cluster-margin", "less margin", "percent of labels", "report.html"):
+        assert part in done.stdout
+    check_self_contained((whole / "report.html").read_text())
+    told = json.loads(call("experiment", "report", whole, "--json").stdout)
+    assert told == json.loads((whole / "summary.json").read_text())
+
+
+def test_the_list_names_every_recipe() -> None:
+    told = json.loads(call("experiment", "list", "--json").stdout)
+    assert {"cifar10", "svhn-vgg16", "sweep-covtype"} <= set(told)
+    assert all(one["reproduces"] and one["takes"] for one in told.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "parts"),
+    [
+        (("rounds = 2", "round = 2"), [], ["unknown key in the recipe 'round'", "did you mean 'rounds'"]),
+        (("rounds = 2", "rounds = 90"), [], ["ask for 2,740 labels, but the pool has"]),
+        (('"redundant-digits"\noriginals = 60', '"cifar10"'), [], ["--data", "data_batch_1", "https://www.cs.toronto.edu"]),
+        (('"redundant-digits"\noriginals = 60', '"svhn"'), ["--data", "nowhere"], ["nowhere", "train_32x32.mat", "http://ufldl"]),
+        (('kind = "perceptron"\nhidden = [16]\nsteps = 40', 'kind = "program"\ncommand = ["x"]'), [],
+         ["'cluster-margin' needs clusters, but the model gives no embeddings"]),
+        (("", ""), ["--trials", "0"], ["trials must be at least 1"]),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_before_anything_runs(
+    change: tuple[str, str], more: list[str], parts: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "bad.toml").write_text(RECIPE.replace(*change))
+    done = call("experiment", "run", tmp_path / "bad.toml", "--out", tmp_path / "run", *more)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("hedgerow: ")
+    assert done.stderr.count("\n") == 1
+    assert all(part in done.stderr for part in parts), done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_program_trains_and_files_of_ones_own_are_read(tmp_path: Path) -> None:
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 90)
+    features = np.eye(3)[labels] + rng.normal(0, 0.3, (90, 3))
+    for name, array in (("features", features[:60]), ("test_features", features[60:])):
+        np.save(tmp_path / f"{name}.npy", array)
+    for name, array in (("labels", labels[:60]), ("test_labels", labels[60:])):
+        np.save(tmp_path / f"{name}.npy", array)
+    command = json.dumps([sys.executable, str(EXAMPLES / "black_box.py")])
+    (tmp_path / "own.toml").write_text(
+        'name = "own"\ntrials = 1\nseed_rows = 10\nbatch_rows = 5\nrounds = 1\n[dataset]\nname = "arrays"\n'
+        f'[model]\nkind = "program"\ncommand = {command}\nembeddings = true\n[[strategies]]\nstrategy = "coreset"\n'
+    )
+    done = call("experiment", "run", tmp_path / "own.toml", "--out", tmp_path / "run", "--data", tmp_path)
+    assert done.returncode == 0, done.stderr
+    final = [row for row in read_values(tmp_path / "run") if row[4] == "1" and row[6] == "accuracy"]
+    assert float(final[0][7]) > 0.8
+
+
+def test_the_example_of_ones_own_data_and_model_runs(tmp_path: Path) -> None:
+    script = EXAMPLES / "own_data_and_model.py"
+    command = [sys.executable, "-W", "error", str(script), str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cluster-margin" in done.stdout
+    assert (tmp_path / "run" / "report.html").exists()
+    body = script.read_text().split('"""')[2].split("import SklearnTrainer")[1]
+    assert len([line for line in body.splitlines() if line.strip()]) <= 12
