@@ -1,4 +1,4 @@
-"""Experiments from the shell: a recipe run, killed at any point, resumed, shared out, reported; mistakes in one line."""
+"""Experiments from the shell: run, killed at any point, resumed, shared out, reported; mistakes in one line."""
 
 import csv
 import json
@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from page import check_self_contained
@@ -26,9 +28,9 @@ rounds = 2
 name = "redundant-digits"
 originals = 60
 [model]
-kind = "perceptron"
-hidden = [16]
-steps = 40
+kind = "sklearn"
+estimator = "sklearn.ensemble.RandomForestClassifier"
+options = { n_estimators = 5 }
 [clusters]
 average_size = 3
 method = "exact"
@@ -105,8 +107,6 @@ def test_killed_again_and_again_it_ends_the_same(recipe: Path, whole: Path, tmp_
     assert read_values(tmp_path / "run") == read_values(whole)
     for path in whole.glob("trials/*/*/*.parquet"):
         other = tmp_path / "run" / path.relative_to(whole)
-        import pyarrow.parquet as pq
-
         assert pq.read_table(path).equals(pq.read_table(other))
 
 
@@ -145,7 +145,9 @@ def test_the_list_names_every_recipe() -> None:
         (("rounds = 2", "rounds = 90"), [], ["ask for 2,740 labels, but the pool has"]),
         (('"redundant-digits"\noriginals = 60', '"cifar10"'), [], ["--data", "data_batch_1", "https://www.cs.toronto.edu"]),
         (('"redundant-digits"\noriginals = 60', '"svhn"'), ["--data", "nowhere"], ["nowhere", "train_32x32.mat", "http://ufldl"]),
-        (('kind = "perceptron"\nhidden = [16]\nsteps = 40', 'kind = "program"\ncommand = ["x"]'), [],
+        (("""kind = "sklearn"
+estimator = "sklearn.ensemble.RandomForestClassifier"
+options = { n_estimators = 5 }""", 'kind = "program"\ncommand = ["x"]'), [],
          ["'cluster-margin' needs clusters, but the model gives no embeddings"]),
         (("", ""), ["--trials", "0"], ["trials must be at least 1"]),
     ],
@@ -164,8 +166,6 @@ def test_a_mistake_is_one_line_before_anything_runs(
 
 
 def test_a_program_trains_and_files_of_ones_own_are_read(tmp_path: Path) -> None:
-    import numpy as np
-
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 90)
     features = np.eye(3)[labels] + rng.normal(0, 0.3, (90, 3))

@@ -55,7 +55,7 @@ def test_vgg16_takes_two_steps_from_the_weights_given(tmp_path: Path) -> None:
 
 
 def test_vgg16_without_its_weights(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="VGG-16 starts from ImageNet weights.*get it from https://download.pytorch"):
+    with pytest.raises(InputError, match=r"starts from ImageNet weights.*get it from https://download\.pytorch"):
         VGG16().check(tmp_path)
     (tmp_path / "vgg16-397923af.pth").write_bytes(b"nothing of the kind")
     trainer = VGG16().make_trainer(IMAGES, tmp_path)

@@ -78,7 +78,8 @@ def test_a_recipe_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
         'name = "mine"\ntrials = 1\nseed_rows = 5\nbatch_rows = [2, 4]\nrounds = 3\n'
-        '[dataset]\nname = "redundant-digits"\n[model]\nkind = "perceptron"\nhidden = [8]\n[clusters]\naverage_size = 2\n'
+        '[dataset]\nname = "redundant-digits"\n[model]\nkind = "perceptron"\nhidden = [8]\n'
+        "[clusters]\naverage_size = 2\n"
         '[[strategies]]\nstrategy = "cluster-margin"\nname = "ours"\nclusters = { method = "exact" }\n'
     )
     recipe = load_recipe(path)

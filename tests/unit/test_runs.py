@@ -139,8 +139,8 @@ def test_trials_can_be_added(tmp_path: Path) -> None:
 def test_a_folder_of_another_run_is_refused(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="another run"):
         run(whole, rounds=2)
+    other = replace(BLOBS, labels=(BLOBS.labels + 1) % 3)
     with pytest.raises(StoreError, match="another run"):
-        other = replace(BLOBS, labels=(BLOBS.labels + 1) % 3)
         run_experiment(RECIPE, whole, dataset=other, trainer=Means())
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="is not a folder"):
@@ -158,9 +158,9 @@ def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path: Path) -
         run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS)
     with pytest.raises(InputError, match="jobs must be at least 1"):
         run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS, trainer=Means(), jobs=0)
-    with pytest.raises(InputError, match="the folder .* lacks features.npy, labels.npy"):
+    with pytest.raises(InputError, match=r"the folder .* lacks features\.npy, labels\.npy"):
         run_experiment(replace(RECIPE, dataset=Arrays()), tmp_path / "run", data=tmp_path, trainer=Means())
-    with pytest.raises(InputError, match="covtype.data.gz or covtype.npz, from https://archive"):
+    with pytest.raises(InputError, match=r"covtype\.data\.gz or covtype\.npz, from https://archive"):
         run_experiment(replace(RECIPE, dataset=Covtype()), tmp_path / "run", data=tmp_path / "no", trainer=Means())
     assert not (tmp_path / "run").exists()
 
@@ -186,7 +186,7 @@ def test_the_report_tells_it_all_in_one_file(whole: Path) -> None:
     page = check_self_contained(text)
     assert page.tags.count("svg") == 3  # the sweep over batch sizes, and the curves of each
     for part in ("Where diversity pays", "Accuracy by labels, batches of 20", "Label savings, batches of 10",
-                 "Seconds a round", "Settings", "ClusterMargin(margin_factor=2.0", "With 3 trials the intervals are rough",
+                 "Seconds a round", "ClusterMargin(margin_factor=2.0", "With 3 trials the intervals are rough",
                  "average sizes reached", "log loss"):  # fmt: skip
         assert part in text, part
     told = json.loads((whole / "summary.json").read_text())
