@@ -172,6 +172,14 @@ def _inline_svg(text: str, label: str) -> str:
     return f'<svg class="figure" role="img" aria-label="{html.escape(label)}" viewBox="{view}">{rest.strip()}'
 
 
+def frame_figure(figure: str) -> str:
+    """A figure that `draw_curves` drew, as the text of an SVG file of its own, in the same colors."""
+    spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    style = f"<style>{_colors()}text{{font-family:system-ui,sans-serif!important}}</style>"
+    head, rest = figure.split(">", 1)
+    return f"{head.replace('<svg', f'<svg {spaces}', 1)}>{style}{rest}\n"
+
+
 def render_table(rows: Sequence[Mapping[str, str]]) -> str:
     """Rows with the same keys as an HTML table; where it is too wide, it scrolls and the page does not."""
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in rows[0])
@@ -248,12 +256,16 @@ def write_page(path: Path, page: str) -> None:
 
 
 def _style() -> str:
+    return _colors() + RULES
+
+
+def _colors() -> str:
+    """The variables that figures and rules name their colors by, for light and dark pages."""
     light = "".join(f"--series-{number}:{colors[0]};" for number, colors in enumerate(SERIES))
     dark = "".join(f"--series-{number}:{colors[1]};" for number, colors in enumerate(SERIES))
     return (
         f":root{{color-scheme:light dark;--page:#fff;--ink:#1f2328;--faint:#59636e;--grid:#d8dee4;{light}}}"
         f"@media(prefers-color-scheme:dark){{:root{{--page:#14171c;--ink:#e6e9ee;--faint:#9aa4b1;--grid:#343a44;{dark}}}}}"
-        + RULES
     )
 
 

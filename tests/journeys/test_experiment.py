@@ -21,12 +21,11 @@ RECIPE = """
 name = "small"
 reproduces = "Nothing: enough of everything to run every line."
 trials = 2
-seed_rows = 40
-batch_rows = 30
+seed_rows = 20
+batch_rows = 15
 rounds = 2
 [dataset]
-name = "redundant-digits"
-originals = 60
+name = "arrays"
 [model]
 kind = "sklearn"
 estimator = "sklearn.ensemble.RandomForestClassifier"
@@ -80,17 +79,29 @@ def read_values(folder: Path) -> list[tuple[str, ...]]:
     return [tuple(value for key, value in row.items() if "seconds" not in key) for row in rows]
 
 
+def run(recipe: Path, out: Path, *more: Any, program: str = START) -> subprocess.CompletedProcess[str]:
+    arguments = ("experiment", "run", recipe, "--data", recipe.parent, "--out", out)
+    return call(*more[: 2 * (program == KILLED)], *arguments, *more[2 * (program == KILLED) :], program=program)
+
+
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("experiment") / "small.toml"
-    path.write_text(RECIPE)
-    return path
+    """A recipe and, beside it, the data of a user's own."""
+    folder = tmp_path_factory.mktemp("experiment")
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 150)
+    features = np.eye(3)[labels] + rng.normal(0, 0.4, (150, 3))
+    for name, array in (("features", features), ("labels", labels)):
+        np.save(folder / f"{name}.npy", array[:100])
+        np.save(folder / f"test_{name}.npy", array[100:])
+    (folder / "small.toml").write_text(RECIPE)
+    return folder / "small.toml"
 
 
 @pytest.fixture(scope="module")
 def whole(recipe: Path) -> Path:
     """The run that nobody interrupted."""
-    done = call("experiment", "run", recipe, "--out", recipe.parent / "whole", "--json")
+    done = run(recipe, recipe.parent / "whole", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["trials"] == 2
     assert done.stderr == ""  # no progress in a pipe
@@ -99,33 +110,33 @@ def whole(recipe: Path) -> Path:
 
 def test_killed_again_and_again_it_ends_the_same(recipe: Path, whole: Path, tmp_path: Path) -> None:
     for kill_at, when in [(1, "half-way"), (2, "half-way"), (1, "after"), (3, "half-way"), (4, "after")]:
-        done = call(kill_at, when, "experiment", "run", recipe, "--out", tmp_path / "run", program=KILLED)
+        done = run(recipe, tmp_path / "run", kill_at, when, program=KILLED)
         assert done.returncode == -signal.SIGKILL, done.stderr
     assert not (tmp_path / "run" / "results.csv").exists()
-    done = call("experiment", "run", recipe, "--out", tmp_path / "run")
+    done = run(recipe, tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert read_values(tmp_path / "run") == read_values(whole)
     for path in whole.glob("trials/*/*/*.parquet"):
-        other = tmp_path / "run" / path.relative_to(whole)
-        assert pq.read_table(path).equals(pq.read_table(other))
+        assert pq.read_table(path).equals(pq.read_table(tmp_path / "run" / path.relative_to(whole)))
 
 
 def test_shared_out_and_killed_it_ends_the_same(recipe: Path, whole: Path, tmp_path: Path) -> None:
-    command = start("experiment", "run", recipe, "--out", tmp_path / "run", "--jobs", 2)
+    out = tmp_path / "run"
+    command = start("experiment", "run", recipe, "--data", recipe.parent, "--out", out, "--jobs", 2)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while not list(tmp_path.glob("run/trials/*/seed.parquet")):
+        while not list(out.glob("trials/*/seed.parquet")):
             assert process.poll() is None
             time.sleep(0.05)
         os.kill(process.pid, signal.SIGKILL)
-    done = call("experiment", "run", recipe, "--out", tmp_path / "run", "--jobs", 2)
+    done = run(recipe, out, "--jobs", 2)
     assert done.returncode == 0, done.stderr
-    assert read_values(tmp_path / "run") == read_values(whole)
+    assert read_values(out) == read_values(whole)
 
 
 def test_the_report(whole: Path) -> None:
     done = call("experiment", "report", whole)
     assert done.returncode == 0, done.stderr
-    for part in ("100 labels", "cluster-margin", "less margin", "percent of labels", "report.html"):
+    for part in ("50 labels", "cluster-margin", "less margin", "percent of labels", "report.html"):
         assert part in done.stdout
     check_self_contained((whole / "report.html").read_text())
     told = json.loads(call("experiment", "report", whole, "--json").stdout)
@@ -138,25 +149,30 @@ def test_the_list_names_every_recipe() -> None:
     assert all(one["reproduces"] and one["takes"] for one in told.values())
 
 
+MODEL = RECIPE[RECIPE.index("kind =") : RECIPE.index("[clusters]")]
+
+
 @pytest.mark.parametrize(
     ("change", "more", "parts"),
     [
         (("rounds = 2", "round = 2"), [], ["unknown key in the recipe 'round'", "did you mean 'rounds'"]),
-        (("rounds = 2", "rounds = 90"), [], ["ask for 2,740 labels, but the pool has"]),
-        (('"redundant-digits"\noriginals = 60', '"cifar10"'), [], ["--data", "data_batch_1", "https://www.cs.toronto.edu"]),
-        (('"redundant-digits"\noriginals = 60', '"svhn"'), ["--data", "nowhere"], ["nowhere", "train_32x32.mat", "http://ufldl"]),
-        (("""kind = "sklearn"
-estimator = "sklearn.ensemble.RandomForestClassifier"
-options = { n_estimators = 5 }""", 'kind = "program"\ncommand = ["x"]'), [],
-         ["'cluster-margin' needs clusters, but the model gives no embeddings"]),
+        (("rounds = 2", "rounds = 9"), [], ["ask for 155 labels, but the pool has 100 rows"]),
+        (
+            ('"arrays"', '"cifar10"'),
+            [],
+            ["lacks data_batch_1", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"],
+        ),
+        (('"arrays"', '"svhn"'), ["--data", "nowhere"], ["nowhere", "train_32x32.mat", "http://ufldl.stanford.edu"]),
+        ((MODEL, 'kind = "program"\ncommand = ["x"]\n'), [], ["needs clusters, but the model gives no embeddings"]),
         (("", ""), ["--trials", "0"], ["trials must be at least 1"]),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_one_line_before_anything_runs(
-    change: tuple[str, str], more: list[str], parts: list[str], tmp_path: Path
+    change: tuple[str, str], more: list[str], parts: list[str], recipe: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "bad.toml").write_text(RECIPE.replace(*change))
-    done = call("experiment", "run", tmp_path / "bad.toml", "--out", tmp_path / "run", *more)
+    bad = recipe.with_name("bad.toml")
+    bad.write_text(RECIPE.replace(*change))
+    done = run(bad, tmp_path / "run", *more)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("hedgerow: ")
@@ -165,22 +181,14 @@ def test_a_mistake_is_one_line_before_anything_runs(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_program_trains_and_files_of_ones_own_are_read(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 3, 90)
-    features = np.eye(3)[labels] + rng.normal(0, 0.3, (90, 3))
-    for name, array in (("features", features[:60]), ("test_features", features[60:])):
-        np.save(tmp_path / f"{name}.npy", array)
-    for name, array in (("labels", labels[:60]), ("test_labels", labels[60:])):
-        np.save(tmp_path / f"{name}.npy", array)
+def test_a_program_trains(recipe: Path, tmp_path: Path) -> None:
     command = json.dumps([sys.executable, str(EXAMPLES / "black_box.py")])
-    (tmp_path / "own.toml").write_text(
-        'name = "own"\ntrials = 1\nseed_rows = 10\nbatch_rows = 5\nrounds = 1\n[dataset]\nname = "arrays"\n'
-        f'[model]\nkind = "program"\ncommand = {command}\nembeddings = true\n[[strategies]]\nstrategy = "coreset"\n'
-    )
-    done = call("experiment", "run", tmp_path / "own.toml", "--out", tmp_path / "run", "--data", tmp_path)
+    text = RECIPE.replace(MODEL, f'kind = "program"\ncommand = {command}\nembeddings = true\n')
+    path = recipe.with_name("program.toml")
+    path.write_text(text[: text.index("[[strategies]]")] + '[[strategies]]\nstrategy = "coreset"\n')
+    done = run(path, tmp_path / "run", "--trials", 1)
     assert done.returncode == 0, done.stderr
-    final = [row for row in read_values(tmp_path / "run") if row[4] == "1" and row[6] == "accuracy"]
+    final = [row for row in read_values(tmp_path / "run") if row[4] == "2" and row[6] == "accuracy"]
     assert float(final[0][7]) > 0.8
 
 

@@ -149,6 +149,12 @@ def test_a_recipe_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
         load_recipe(broken)
 
 
+def test_the_recipe_of_the_page_is_one(tmp_path: Path) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "experiments.md"
+    (tmp_path / "page.toml").write_text(page.read_text().split("```toml\n")[1].split("```")[0])
+    assert load_recipe(tmp_path / "page.toml").batch_rows == (500, 5_000)
+
+
 def test_sizes_are_held_to_the_pool() -> None:
     recipe = Recipe("x", (Arm("random", Random()),), seed_rows=10, batch_rows=(5, 50), rounds=2, trials=1)
     recipe.check(110)

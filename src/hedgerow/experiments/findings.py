@@ -77,6 +77,13 @@ class Findings:
         """In plain types."""
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> "Findings":
+        """What `to_json` told."""
+        kinds: dict[str, Any] = {"points": Point, "areas": Area, "savings": Saving, "comparisons": Comparison}
+        parts = {key: tuple(kind(**one) for one in told[key]) for key, kind in kinds.items()}
+        return cls(batch_rows=told["batch_rows"], seconds=told["seconds"], **parts)
+
 
 def find(held: Held, batch_rows: int, metric: str | None = None) -> Findings:
     """What a run found with one batch size, by the recipe's metric or another."""

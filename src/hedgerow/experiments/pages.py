@@ -8,7 +8,7 @@ by batch size.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ class Summary:
             "trials": self.held.trials,
             "unfinished": list(self.held.unfinished),
             "findings": [found.to_json() for found in self.findings],
+            "sweep": [asdict(point) for point in sweep_points(self.held)] if len(self.findings) > 1 else [],
             "clusters": list(self.held.clusters),
             "rounds": [
                 {"batch_rows": batch_rows, "strategy": done.strategy, "trial": done.trial, "round": done.round}
@@ -163,13 +164,9 @@ def tell_savings(found: Findings) -> str:
 
 
 def tell_seconds(held: Held, found: Findings) -> str:
-    rows = [
-        {"strategy": name} | {part.removesuffix("_seconds"): f"{parts[part]:.2f}" for part in TIMES}
-        for name, parts in found.seconds.items()
-    ]
     made = [f"{one['method']}: {one['seconds']:.1f} s" for one in held.clusters]
     clusters = f" Clustering the pool, once a trial: {', '.join(made)}." if made else ""
-    return f"{render_table(rows)}<p>Mean wall-clock seconds of one round.{clusters}</p>"
+    return f"{render_table(tabulate_seconds(found))}<p>Mean wall-clock seconds of one round.{clusters}</p>"
 
 
 def tabulate_points(points: Sequence[Point]) -> Rows:
@@ -197,6 +194,14 @@ def tabulate_savings(found: Findings) -> Rows:
     return tuple(
         {"strategy": name} | {other: _tell_share(shares.get((name, other)), name == other) for other in names}
         for name in names
+    )
+
+
+def tabulate_seconds(found: Findings) -> Rows:
+    """A row a strategy, a column a part of a round."""
+    return tuple(
+        {"strategy": name} | {part.removesuffix("_seconds"): f"{parts[part]:.2f}" for part in TIMES}
+        for name, parts in found.seconds.items()
     )
 
 
