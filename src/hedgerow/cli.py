@@ -41,10 +41,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-experiment = typer.Typer(
-    help="Experiments with known labels: recipes, runs that resume, reports.", no_args_is_help=True
-)
-app.add_typer(experiment, name="experiment", rich_help_panel=None)
+experiment = typer.Typer(help="Experiments with known labels: recipes, runs that resume, reports.")
+app.add_typer(experiment, name="experiment")
 
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -255,6 +253,12 @@ def demo(
         return
     _print_table(result.table)
     typer.echo(f"report: {result.report}")
+
+
+@experiment.callback(invoke_without_command=True)
+def choose_experiment(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @experiment.command("run")

@@ -9,6 +9,7 @@ import torch
 from hedgerow.errors import InputError
 from hedgerow.experiments import Dataset
 from hedgerow.experiments.architectures import VGG16, ConvNet, Estimator, Perceptron, build_vgg16
+from hedgerow.models import Training
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (12, 3, 32, 32), np.uint8)
@@ -20,9 +21,9 @@ NUMBERS = Dataset("numbers", 3, RNG.normal(size=(12, 6)), LABELS, RNG.normal(siz
 @pytest.mark.parametrize(
     ("model", "dataset", "width"),
     [
-        (Perceptron(hidden=(9, 7), steps=3, dropout=0.5), NUMBERS, 7),
-        (Perceptron(hidden=(5,), epochs=1), IMAGES, 5),
-        (ConvNet(channels=(4, 8), hidden=6, epochs=1, batch_rows=4), IMAGES, 6),
+        (Perceptron((9, 7), 0.5, Training(steps=3)), NUMBERS, 7),
+        (Perceptron((5,), training=Training(epochs=1)), IMAGES, 5),
+        (ConvNet((4, 8), 6, Training(epochs=1, batch_rows=4)), IMAGES, 6),
         (Estimator(), NUMBERS, 6),
     ],
 )
@@ -45,7 +46,9 @@ def save_weights(folder: Path) -> dict[str, torch.Tensor]:
 def test_vgg16_takes_two_steps_from_the_weights_given(tmp_path: Path) -> None:
     state = save_weights(tmp_path)
     assert {"features.0.weight", "features.28.bias"} <= set(state)  # as torchvision numbers them
-    trainer = VGG16(epochs=1, batch_rows=2, learning_rate=0.01).make_trainer(IMAGES, tmp_path)
+    trainer = VGG16(training=Training(epochs=1, batch_rows=2, learning_rate=0.01, optimizer="sgd")).make_trainer(
+        IMAGES, tmp_path
+    )
     fitted = trainer.fit(PIXELS[:4], LABELS[:4], seed=0)  # four images in twos: two steps
     moved = fitted.module[0][0].weight - state["features.0.weight"]
     assert 0 < float(moved.detach().abs().max()) < 0.1
@@ -76,6 +79,7 @@ def test_networks_on_pixels_refuse_numbers(tmp_path: Path) -> None:
     [
         (Perceptron(hidden=()), "hidden must name at least one layer"),
         (ConvNet(channels=()), "channels must name at least one block"),
+        (Perceptron(training=Training(epochs=0)), "epochs must be at least 1"),
         (Estimator("sklearn.linear_model.Logistic"), "'sklearn.linear_model.Logistic' cannot be made"),
         (Estimator(options={"c": 1}), "cannot be made"),
     ],

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from hedgerow.errors import InputError, MissingExtraError
-from hedgerow.models import TorchTrainer
+from hedgerow.models import TorchTrainer, Training
 from hedgerow.models.networks import PREDICT_ROWS
 
 
@@ -26,7 +26,9 @@ def make_blobs(n: int = 90) -> tuple[np.ndarray, np.ndarray]:
 def test_learns_and_answers_in_the_promised_shapes() -> None:
     features, labels = make_blobs()
     features.flags.writeable = False  # a mapped pool is
-    model = TorchTrainer(make_module, 3, epochs=40, batch_rows=16, learning_rate=0.01).fit(features, labels, seed=1)
+    model = TorchTrainer(make_module, 3, Training(epochs=40, batch_rows=16, learning_rate=0.01)).fit(
+        features, labels, seed=1
+    )
     probabilities = model.probabilities(features)
     assert probabilities.shape == (90, 3)
     assert probabilities.dtype == np.float32
@@ -37,7 +39,7 @@ def test_learns_and_answers_in_the_promised_shapes() -> None:
 
 def test_embeddings_are_what_the_last_layer_reads() -> None:
     features, labels = make_blobs()
-    model = TorchTrainer(make_module, 3, epochs=2).fit(features, labels, seed=1)
+    model = TorchTrainer(make_module, 3, Training(epochs=2)).fit(features, labels, seed=1)
     with torch.no_grad():
         logits = model.last(torch.from_numpy(model.embeddings(features)))
     np.testing.assert_allclose(torch.softmax(logits, 1).numpy(), model.probabilities(features), atol=1e-6)
@@ -46,7 +48,7 @@ def test_embeddings_are_what_the_last_layer_reads() -> None:
 @pytest.mark.parametrize("options", [{}, {"optimizer": "sgd", "momentum": 0.9, "schedule": "cosine", "steps": 7}])
 def test_one_seed_one_model_and_torch_as_it_was(options: dict[str, Any]) -> None:
     features, labels = make_blobs()
-    trainer = TorchTrainer(make_module, 3, epochs=3, batch_rows=16, **options)
+    trainer = TorchTrainer(make_module, 3, Training(epochs=3, batch_rows=16, **options))
     torch.manual_seed(5)
     before, threads = torch.get_rng_state(), torch.get_num_threads()
     first, again, other = (trainer.fit(features, labels, seed=seed).probabilities(features) for seed in (1, 1, 2))
@@ -58,7 +60,7 @@ def test_one_seed_one_model_and_torch_as_it_was(options: dict[str, Any]) -> None
 
 def test_chunks_make_no_difference_to_rows() -> None:
     features, labels = make_blobs()
-    model = TorchTrainer(make_module, 3, epochs=1).fit(features, labels, seed=0)
+    model = TorchTrainer(make_module, 3, Training(epochs=1)).fit(features, labels, seed=0)
     many = np.tile(features, (PREDICT_ROWS // 90 + 2, 1))
     np.testing.assert_allclose(model.probabilities(many)[: len(features)], model.probabilities(features), atol=1e-6)
     assert len(model.embeddings(many)) == len(many) > PREDICT_ROWS
@@ -72,7 +74,7 @@ def test_a_batch_can_be_augmented() -> None:
         return batch.flip(0) * 0
 
     features, labels = make_blobs()
-    trainer = TorchTrainer(make_module, 3, steps=4, batch_rows=10, augment=augment)
+    trainer = TorchTrainer(make_module, 3, Training(steps=4, batch_rows=10), augment=augment)
     model = trainer.fit(features, labels, seed=3)
     assert len(set(seen)) == 4
     assert np.mean(model.probabilities(features).argmax(axis=1) == labels) < 0.7  # it saw zeros only
@@ -91,7 +93,7 @@ def test_a_batch_can_be_augmented() -> None:
 )
 def test_a_mistake_is_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        TorchTrainer(make_module, 3, **options).fit(*make_blobs(), seed=0)
+        TorchTrainer(make_module, 3, Training(**options)).fit(*make_blobs(), seed=0)
 
 
 def test_labels_are_held_to_the_classes_and_the_module_to_a_linear_layer() -> None:
@@ -99,7 +101,7 @@ def test_labels_are_held_to_the_classes_and_the_module_to_a_linear_layer() -> No
     with pytest.raises(InputError, match="labels hold class 2, but the classes are 0 to 1"):
         TorchTrainer(make_module, 2).fit(features, labels, seed=0)
     with pytest.raises(InputError, match="Identity has no linear layer"):
-        TorchTrainer(nn.Identity, 5, steps=1, optimizer="sgd").fit(features, labels, seed=0)
+        TorchTrainer(nn.Identity, 5).fit(features, labels, seed=0)
 
 
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

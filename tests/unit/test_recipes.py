@@ -22,7 +22,7 @@ def make_tables(**changes: Any) -> dict[str, Any]:
         "batch_rows": 20,
         "rounds": 2,
         "dataset": {"name": "redundant-digits", "originals": 60},
-        "model": {"kind": "perceptron", "hidden": [16], "steps": 20},
+        "model": {"kind": "perceptron", "hidden": [16], "training": {"steps": 20}},
         "strategies": [{"strategy": "margin"}, {"strategy": "cluster-margin", "margin_factor": 3}],
     }
     tables |= changes
@@ -112,7 +112,16 @@ def change(part: str, **options: Any) -> dict[str, Any]:
         (change("model", kind="perceptrons"), "unknown model kind 'perceptrons': did you mean 'perceptron'"),
         (change("model", hiden=[3]), r"unknown key in \[model\] 'hiden': did you mean 'hidden'"),
         (change("model", hidden=3), r"hidden in \[model\] must be a list, got 3"),
-        (change("model", learning_rate="fast"), r"learning_rate in \[model\] must be a number"),
+        (change("model", epochs=3), r"unknown key in \[model\] 'epochs'"),
+        (
+            change("model", training={"learning_rate": "fast"}),
+            r"learning_rate in training in \[model\] must be a number",
+        ),
+        (
+            change("model", training={"epoch": 3}),
+            r"unknown key in training in \[model\] 'epoch': did you mean 'epochs'",
+        ),
+        (change("model", training=3), r"training in \[model\] must be a table, got 3"),
         ({"clusters": {"size": 3}}, r"unknown key in \[clusters\] 'size'"),
         ({"clusters": {"method": "exat"}}, "unknown method in .clusters. 'exat': did you mean 'exact'"),
         ({"clusters": {"average_size": 0.5}}, "average_size in .clusters. must be at least 1"),

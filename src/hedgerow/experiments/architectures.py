@@ -1,5 +1,7 @@
 """The models of recipes: a record's fields are the keys of the table [model]; `make_trainer` fits it to a dataset.
 
+How networks are trained stands in a table of its own, [model.training] (`Training`).
+
 - `perceptron`: hidden layers over numbers, such as a head on frozen features. Its last hidden layer is the embedding.
 - `convnet`: a small network on pixels of 32 x 32.
 - `vgg16`: the paper's (section 3.3), from ImageNet weights that the user supplies: the thirteen convolutions of
@@ -24,7 +26,7 @@ import numpy.typing as npt
 from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.experiments.datasets import Dataset
-from hedgerow.models import ProgramTrainer, SklearnTrainer, TorchTrainer, Trainer
+from hedgerow.models import ProgramTrainer, SklearnTrainer, TorchTrainer, Trainer, Training
 from hedgerow.models.networks import as_floats
 
 # Channels of VGG-16's convolutions; 0 is a pooling layer that halves the sides.
@@ -38,18 +40,11 @@ IMAGENET_SPREAD = np.array([0.229, 0.224, 0.225], np.float32).reshape(3, 1, 1)
 
 @dataclass(frozen=True)
 class Perceptron:
-    """Linear layers with ReLU between them, by Adam or plain SGD."""
+    """Linear layers with ReLU between them."""
 
     hidden: tuple[int, ...] = (256,)
     dropout: float = 0.0
-    epochs: int = 20
-    steps: int = 0  # 0: by epochs
-    batch_rows: int = 100
-    learning_rate: float = 1e-3
-    optimizer: str = "adam"
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    schedule: str = "constant"
+    training: Training = field(default_factory=Training)
 
     def check(self, data: Path | None) -> None:
         """Refuse what cannot be made, before anything is trained."""
@@ -57,59 +52,46 @@ class Perceptron:
             raise InputError("hidden must name at least one layer: its output is the embedding; got []")
         for width in self.hidden:
             checks.integer(width, "hidden", least=1)
+        self.training.check()
 
     def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
         widths = (int(np.prod(dataset.features.shape[1:])), *self.hidden, dataset.classes)
-        return _make_torch_trainer(self, dataset, partial(build_perceptron, widths, self.dropout), flatten)
+        make = partial(build_perceptron, widths, self.dropout)
+        return TorchTrainer(make, dataset.classes, self.training, prepare=flatten)
 
 
 @dataclass(frozen=True)
 class ConvNet:
     """Blocks of convolution (3 x 3), batch normalization, ReLU and pooling, then one hidden layer: the embedding."""
 
-    channels: tuple[int, ...] = (32, 64, 128)
+    channels: tuple[int, ...] = (16, 32, 64)
     hidden: int = 128
-    epochs: int = 10
-    batch_rows: int = 100
-    learning_rate: float = 1e-3
-    optimizer: str = "adam"
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    schedule: str = "constant"
+    training: Training = field(default_factory=Training)
 
     def check(self, data: Path | None) -> None:
         """Refuse what cannot be made, before anything is trained."""
         if not self.channels:
             raise InputError("channels must name at least one block, got []")
+        self.training.check()
 
     def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
         _need_pixels("convnet", dataset)
         shape, channels = dataset.features.shape[1:], self.channels
         make = partial(build_convnet, shape, channels, self.hidden, dataset.classes)
-        return _make_torch_trainer(self, dataset, make, center_pixels)
+        return TorchTrainer(make, dataset.classes, self.training, prepare=center_pixels)
 
 
 @dataclass(frozen=True)
 class VGG16:
-    """The paper's network and optimizer: SGD at 0.001 in minibatches of 100. How many epochs, the paper does not say.
-
-    `weights` is a file of torchvision's VGG-16 in the data folder; the last three layers start anew.
-    """
+    """The paper's network. `weights` is a file of torchvision's VGG-16 in the data folder; three layers start anew."""
 
     weights: str = "vgg16-397923af.pth"
-    epochs: int = 20
-    batch_rows: int = 100
-    learning_rate: float = 1e-3
-    optimizer: str = "sgd"
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    schedule: str = "constant"
-    threads: int = 1
-    device: str = "auto"
+    training: Training = field(default_factory=partial(Training, optimizer="sgd"))
 
     def check(self, data: Path | None) -> None:
         """Refuse to start without the weights."""
         self.find_weights(data)
+        self.training.check()
 
     def find_weights(self, data: Path | None) -> Path:
         path = (data or Path()) / self.weights
@@ -120,7 +102,7 @@ class VGG16:
     def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
         _need_pixels("vgg16", dataset)
         make = partial(build_vgg16, dataset.features.shape[1:], dataset.classes, self.find_weights(data))
-        return _make_torch_trainer(self, dataset, make, scale_pixels)
+        return TorchTrainer(make, dataset.classes, self.training, prepare=scale_pixels)
 
 
 @dataclass(frozen=True)
@@ -174,15 +156,6 @@ MODELS: Mapping[str, Any] = {
     "sklearn": Estimator,
     "program": Program,
 }
-
-
-# What a record and torch's trainer share goes from one to the other by name.
-SHARED = ("epochs", "batch_rows", "learning_rate", "optimizer", "momentum", "weight_decay", "schedule")
-
-
-def _make_torch_trainer(record: Any, dataset: Dataset, make: Any, prepare: Any) -> TorchTrainer:
-    given = {name: getattr(record, name) for name in (*SHARED, "threads", "device") if hasattr(record, name)}
-    return TorchTrainer(make, dataset.classes, steps=getattr(record, "steps", 0) or None, prepare=prepare, **given)
 
 
 def _need_pixels(kind: str, dataset: Dataset) -> None:

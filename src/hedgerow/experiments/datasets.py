@@ -47,7 +47,7 @@ SPLIT_SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A pool and a test set with their labels, class numbers 0 to `classes` - 1. `features[rows]` gives rows."""
+    """A pool and a test set: features as arrays with a row an example, labels as class numbers 0 to `classes` - 1."""
 
     name: str
     classes: int

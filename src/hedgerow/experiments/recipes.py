@@ -14,6 +14,8 @@
     name = "cifar10"
     [model]                         # a kind and its options: `architectures.MODELS`
     kind = "perceptron"
+    [model.training]                # for networks: `models.Training`
+    epochs = 20
     [clusters]                      # average_size, method, metric: how the pool is clustered, once a trial
     average_size = 1.25
     [[strategies]]                  # a strategy and its options; a name if two would be called the same; clusters
@@ -29,7 +31,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -132,12 +134,10 @@ class Recipe:
             self.plan(batch_rows).check(n)
 
     def describe(self) -> dict[str, Any]:
-        """Everything that its results depend on, in plain types."""
+        """Everything but its prose and the number of trials, in plain types."""
         told = {key: getattr(self, key) for key in ("name", "seed_rows", "rounds", "metric", "baseline")}
         return told | {
             "batch_rows": list(self.batch_rows),
-            "reproduces": self.reproduces,
-            "takes": self.takes,
             "dataset": None if self.dataset is None else _listed(asdict(self.dataset)),
             "model": None if self.model is None else {"kind": type(self.model).__name__} | _listed(asdict(self.model)),
             "strategies": [
@@ -261,6 +261,10 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         if not isinstance(value, str):
             raise InputError(f"{where} must be text, got {value!r}")
         return value
+    if is_dataclass(hint):
+        if not isinstance(value, dict):
+            raise InputError(f"{where} must be a table, got {value!r}")
+        return read_record(cast(Any, hint), value, where)
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list):
             raise InputError(f"{where} must be a list, got {value!r}")

@@ -1,7 +1,7 @@
 """The folder of a run: one file a round, each whole or absent, from which everything else follows.
 
     run.json                          which recipe and data the folder belongs to; another run is refused
-    machine.json                      where the run was started
+    about.json                        what it reproduces, and where it was started
     trials/000/seed.parquet           the rows of the seed set, and what the first model reached
     trials/000/clusters-<how>.parquet clusters of the pool
     trials/000/<strategy>-<batch>/1.parquet   the rows of a round in pick order, and what the model reached after it
@@ -112,7 +112,10 @@ def read_run(folder: str | Path) -> Held:
         raise InputError(f"{folder} is not the folder of an experiment: name the --out of `hedgerow experiment run`")
     ledger = Ledger(folder)
     recipe = json.loads((folder / "run.json").read_text())["settings"]["recipe"]
-    machine = folder / "machine.json"
+    about: dict[str, Any] = {"reproduces": "", "takes": "", "machine": {}}
+    if (folder / "about.json").is_file():
+        about |= json.loads((folder / "about.json").read_text())
+    machine = about.pop("machine")
     begun = sorted(int(path.parent.name) for path in folder.glob("trials/*/seed.parquet"))
     rounds: dict[int, list[Round]] = {batch_rows: [] for batch_rows in recipe["batch_rows"]}
     unfinished = []
@@ -126,8 +129,8 @@ def read_run(folder: str | Path) -> Held:
     if len(unfinished) == len(begun):
         raise InputError(f"{folder} holds no complete trial yet: let `hedgerow experiment run` go on")
     return Held(
-        recipe,
-        json.loads(machine.read_text()) if machine.is_file() else {},
+        recipe | about,
+        machine,
         {batch_rows: tuple(several) for batch_rows, several in rounds.items()},
         tuple(_read_clusterings(folder)),
         tuple(unfinished),

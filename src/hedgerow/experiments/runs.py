@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import platform
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
@@ -75,7 +76,8 @@ def run_experiment(
     recipe: a `Recipe`, a TOML file, or the name of a recipe that comes with the package. data: the folder with the
     dataset's files; cache: where features are kept, `cache` in that folder if not given. jobs: processes that share
     the trials; trials: how many, if not as in the recipe (more can be asked for later). dataset, trainer: your own, in
-    place of the recipe's; with several jobs they must be picklable.
+    place of the recipe's; with several jobs they must be picklable. The folder knows its recipe and its data, but not
+    a trainer of your own: with another one, take another folder.
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)
@@ -228,14 +230,15 @@ def _share_out(job: Job, trials: int, jobs: int, watch: _Watch) -> None:
 
 
 def _stop(processes: ProcessPoolExecutor) -> None:
-    """End the workers at once: every round they finished is on disk."""
+    """End the workers at once: every round they finished is on disk. A shutdown alone would wait for their trials."""
     for process in list((processes._processes or {}).values()):
         process.terminate()
     processes.shutdown(wait=False, cancel_futures=True)
 
 
 def _end_with_parent() -> None:
-    """Have this worker end when its parent does, however that came about."""
+    """Have this worker end when its parent does, however that came about; an interrupt is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
 
@@ -254,12 +257,10 @@ def _check(recipe: Recipe, data: Path | None, dataset: Dataset | None, trainer: 
     for name, given in (("dataset", dataset), ("model", trainer)):
         if given is None and getattr(recipe, name) is None:
             raise InputError(f"the recipe {recipe.name!r} has no {name}: give one, as dataset=... or trainer=...")
-    if data is not None and not data.is_dir() and dataset is None:
-        told = getattr(recipe.dataset, "check", None)
-        if told is not None:
-            told(data)
+    rows = len(dataset.labels) if dataset is not None else recipe.dataset.check(data)
+    if data is not None and not data.is_dir():
         raise InputError(f"the data folder {data} does not exist")
-    recipe.check(len(dataset.labels) if dataset is not None else recipe.dataset.check(data))
+    recipe.check(rows)
     if trainer is None:
         recipe.model.check(data)
 
@@ -277,9 +278,10 @@ def _claim(folder: Path, recipe: Recipe, dataset: Dataset) -> None:
     labels = hashlib.sha256(np.ascontiguousarray(dataset.labels, np.int64).tobytes()).hexdigest()
     flat = dataset.features.reshape(len(dataset.features), -1)
     open_checkpoints(folder, flat, {"recipe": recipe.describe(), "labels": labels, "version": __version__})
-    if not (folder / "machine.json").exists():
-        with atomic_write(folder / "machine.json") as beside:
-            beside.write_text(json.dumps(describe_machine(), indent=2))
+    if not (folder / "about.json").exists():
+        told = {"reproduces": recipe.reproduces, "takes": recipe.takes, "machine": describe_machine()}
+        with atomic_write(folder / "about.json") as beside:
+            beside.write_text(json.dumps(told, indent=2))
 
 
 def describe_machine() -> dict[str, Any]:

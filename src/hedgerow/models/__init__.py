@@ -8,7 +8,7 @@ What it does not do: choose rows, or keep state between rounds.
 """
 
 from hedgerow.models.estimators import FittedEstimator, SklearnTrainer
-from hedgerow.models.networks import FittedNetwork, TorchTrainer
+from hedgerow.models.networks import FittedNetwork, TorchTrainer, Training
 from hedgerow.models.perceptron import FittedMLP, SklearnMLP
 from hedgerow.models.programs import FittedProgram, ProgramTrainer
 from hedgerow.models.protocol import Fitted, Trainer
@@ -24,4 +24,5 @@ __all__ = [
     "SklearnTrainer",
     "TorchTrainer",
     "Trainer",
+    "Training",
 ]

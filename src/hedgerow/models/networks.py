@@ -31,16 +31,12 @@ def as_floats(features: Any) -> npt.NDArray[np.float32]:
 
 
 @dataclass(frozen=True)
-class TorchTrainer:
-    """`make()` gives a fresh module, whose first weights torch draws by the seed.
+class Training:
+    """How a module is trained: `epochs` passes over the labeled rows, or exactly `steps` minibatches if that is given.
 
-    Training takes `epochs` passes over the labeled rows, or exactly `steps` minibatches if that is given. `prepare`
-    turns rows of features into float32 arrays; `augment(batch, generator)` changes a minibatch of tensors before a
-    step. `device` is "auto": a GPU if there is one. Needs the extra `torch`.
+    `device` is "auto": a GPU if there is one.
     """
 
-    make: Callable[[], Any]
-    classes: int
     epochs: int = 20
     steps: int | None = None
     batch_rows: int = 100
@@ -49,29 +45,54 @@ class TorchTrainer:
     momentum: float = 0.0
     weight_decay: float = 0.0
     schedule: str = "constant"
-    prepare: Callable[[Any], npt.NDArray[np.float32]] = as_floats
-    augment: Callable[[Any, Any], Any] | None = None
     threads: int = 1
     device: str = "auto"
 
+    def check(self) -> None:
+        """Refuse what torch could not work with."""
+        for name in ("epochs", "batch_rows", "threads"):
+            checks.integer(getattr(self, name), name, least=1)
+        if self.steps is not None:
+            checks.integer(self.steps, "steps", least=1)
+        checks.real(self.learning_rate, "learning_rate", above=0)
+        checks.real(self.momentum, "momentum", least=0)
+        checks.real(self.weight_decay, "weight_decay", least=0)
+        checks.option(self.optimizer, "optimizer", OPTIMIZERS)
+        checks.option(self.schedule, "schedule", SCHEDULES)
+
+
+@dataclass(frozen=True)
+class TorchTrainer:
+    """`make()` gives a fresh module, whose first weights torch draws by the seed.
+
+    `prepare` turns rows of features into float32 arrays; `augment(batch, generator)` changes a minibatch of tensors
+    before a step. Needs the extra `torch`.
+    """
+
+    make: Callable[[], Any]
+    classes: int
+    training: Training = Training()
+    prepare: Callable[[Any], npt.NDArray[np.float32]] = as_floats
+    augment: Callable[[Any, Any], Any] | None = None
+
     def fit(self, features: Any, labels: Labels, *, seed: int) -> "FittedNetwork":
-        self._check()
+        self.training.check()
         check_labels(labels, features, self.classes)
         torch = _import_torch()
-        device = _choose_device(torch, self.device)
-        with hold_steady(torch, self.threads, checks.seed(seed)):
+        device = _choose_device(torch, self.training.device)
+        with hold_steady(torch, self.training.threads, checks.seed(seed)):
             module = self.make().to(device)
             last = find_last(torch, module)
             self._train(torch, module, features, labels, np.random.default_rng(seed), device)
-        return FittedNetwork(module.eval(), last, self.prepare, self.threads, device)
+        return FittedNetwork(module.eval(), last, self.prepare, self.training.threads, device)
 
     def _train(
         self, torch: Any, module: Any, features: Any, labels: Labels, rng: np.random.Generator, device: Any
     ) -> None:
-        batch_rows = min(self.batch_rows, len(labels))
-        steps = self.steps or self.epochs * max(1, len(labels) // batch_rows)
+        batch_rows = min(self.training.batch_rows, len(labels))
+        steps = self.training.steps or self.training.epochs * max(1, len(labels) // batch_rows)
         walk = draw_walk(len(labels), steps * batch_rows, rng).reshape(steps, batch_rows)
-        optimizer, schedule = self._make_optimizer(torch, module, steps)
+        optimizer, schedule = _make_optimizer(torch, module, self.training, steps)
         generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
         targets = torch.from_numpy(np.asarray(labels, np.int64)).to(device)
         module.train()
@@ -84,27 +105,6 @@ class TorchTrainer:
             loss.backward()
             optimizer.step()
             schedule.step()
-
-    def _make_optimizer(self, torch: Any, module: Any, steps: int) -> tuple[Any, Any]:
-        given: dict[str, Any] = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-        if self.optimizer == "adam":
-            optimizer = torch.optim.Adam(module.parameters(), **given)
-        else:
-            optimizer = torch.optim.SGD(module.parameters(), momentum=self.momentum, **given)
-        schedulers = torch.optim.lr_scheduler
-        if self.schedule == "cosine":
-            return optimizer, schedulers.CosineAnnealingLR(optimizer, T_max=steps)
-        return optimizer, schedulers.ConstantLR(optimizer, factor=1.0)
-
-    def _check(self) -> None:
-        for name in ("epochs", "batch_rows", "threads"):
-            checks.integer(getattr(self, name), name, least=1)
-        if self.steps is not None:
-            checks.integer(self.steps, "steps", least=1)
-        checks.real(self.learning_rate, "learning_rate", above=0)
-        checks.real(self.weight_decay, "weight_decay", least=0)
-        checks.option(self.optimizer, "optimizer", OPTIMIZERS)
-        checks.option(self.schedule, "schedule", SCHEDULES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +163,19 @@ def hold_steady(torch: Any, threads: int, seed: int) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def _make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> tuple[Any, Any]:
+    """The optimizer, and what changes its learning rate from step to step."""
+    given: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
+    if training.optimizer == "adam":
+        optimizer = torch.optim.Adam(module.parameters(), **given)
+    else:
+        optimizer = torch.optim.SGD(module.parameters(), momentum=training.momentum, **given)
+    schedulers = torch.optim.lr_scheduler
+    if training.schedule == "cosine":
+        return optimizer, schedulers.CosineAnnealingLR(optimizer, T_max=steps)
+    return optimizer, schedulers.ConstantLR(optimizer, factor=1.0)
 
 
 def _load_batch(torch: Any, prepared: npt.NDArray[np.float32]) -> Any:
