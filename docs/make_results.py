@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.experiments.findings import Comparison, Findings, compare_pair, measure_areas
-from hedgerow.experiments.pages import tabulate_points, tabulate_savings, tabulate_seconds
+from hedgerow.experiments.pages import tabulate_points, tabulate_savings, tabulate_seconds, tabulate_sweep
 from hedgerow.experiments.recipes import list_recipes
 from hedgerow.metrics import HIGHER_IS_BETTER
 from hedgerow.report import Point, draw_curves, frame_figure
@@ -94,6 +94,8 @@ def section(result: dict[str, Any]) -> str:
     parts = [f"## {name}", " ".join(recipe["reproduces"].split()), commands, circumstances(result)]
     if len(result["findings"]) > 1:
         parts += [figure(name, "sweep", f"less {recipe['baseline']} by batch size")]
+        parts += [f"The last round's {recipe['metric']} less {recipe['baseline']}'s, by rows a batch:"]
+        parts += [table(tabulate_sweep([Findings.from_json(found) for found in result["findings"]]))]
     for found in result["findings"]:
         parts += describe(result, Findings.from_json(found))
     return "\n\n".join(parts) + "\n"

@@ -500,14 +500,14 @@ def _print_table(rows: "tuple[dict[str, str], ...]") -> None:
 
 
 def _print_rows(rows: "tuple[dict[str, str], ...]") -> None:
-    """A table as it is given: a line a row."""
+    """A table as it is given: a line a row, cut to the width of a terminal and to none elsewhere."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(*rows[0], box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row.values())
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 1000).print(table)
 
 
 def _complain(message: str, code: int) -> int:

@@ -41,6 +41,7 @@ def test_a_section_has_the_commands_the_curves_and_the_claims(result: dict[str, 
     assert "| cluster-margin is level with margin |" in text
     assert "| margin is above badge |" in text
     assert text.count("found again") == 2  # a table for each batch size
+    assert "| rows a batch | cluster-margin | badge | coreset | random |" in text
     assert "| strategy | 10 labels | 18 labels | 26 labels |" in text
 
 

@@ -185,9 +185,9 @@ def test_the_report_tells_it_all_in_one_file(whole: Path) -> None:
     text = summary.report.read_text()
     page = check_self_contained(text)
     assert page.tags.count("svg") == 3  # the sweep over batch sizes, and the curves of each
-    for part in ("Where diversity pays", "Accuracy by labels, batches of 20", "Label savings, batches of 10",
+    for part in ("Where diversity pays", "rows a batch", "Accuracy by labels, batches of 20",
                  "Seconds a round", "ClusterMargin(margin_factor=2.0", "With 3 trials the intervals are rough",
-                 "average sizes reached", "log loss"):  # fmt: skip
+                 "Label savings, batches of 10", "average sizes reached", "log loss"):  # fmt: skip
         assert part in text, part
     told = json.loads((whole / "summary.json").read_text())
     assert told["trials"] == 3
@@ -207,6 +207,15 @@ def test_a_report_of_a_run_under_way_tells_the_complete_trials(whole: Path, tmp_
     assert summary.held.unfinished == (1,)
     assert {done.trial for done in summary.held.rounds[10]} == {0, 2}
     assert "2 complete, 1 unfinished" in summary.report.read_text()
+
+
+def test_one_strategy_alone_is_compared_with_none(tmp_path: Path) -> None:
+    run(tmp_path / "run", strategies=(Arm("random", Random()),), baseline="", trials=1)
+    summary = report_experiment(tmp_path / "run")
+    assert list(summary.tables()) == ["accuracy, batches of 10", "accuracy, batches of 20"]
+    check_self_contained(summary.report.read_text())
+    assert "Label savings" not in summary.report.read_text()
+    assert "One trial, so no standard errors" in summary.report.read_text()
 
 
 def test_a_report_of_nothing_is_refused(whole: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class Summary:
             told[f"{self.held.recipe['metric']}{after}"] = tabulate_points(found.points)
             told[f"less {self.held.recipe['baseline']}{after}"] = tabulate_comparisons(found.comparisons)
             told[f"percent of labels to reach the best of{after}"] = tabulate_savings(found)
-        return told
+        return {heading: rows for heading, rows in told.items() if rows}  # one strategy alone is compared with none
 
     def to_json(self) -> dict[str, Any]:
         """Settings, findings, and every round of every trial, in plain types."""
@@ -86,16 +86,15 @@ def compose(summary: Summary) -> str:
     """The whole page."""
     recipe, held = summary.held.recipe, summary.held
     sections = []
-    if len(summary.findings) > 1:
+    if len(summary.findings) > 1 and len(recipe["strategies"]) > 1:
         sections.append(Section("Where diversity pays", tell_sweep(summary)))
     for found in summary.findings:
         after = f", batches of {found.batch_rows:,}" if len(summary.findings) > 1 else ""
-        sections += [
-            Section(f"{name_metric(recipe['metric'])} by labels{after}", tell_curves(held, found)),
-            Section(f"Differences{after}", tell_comparisons(held, found)),
-            Section(f"Label savings{after}", tell_savings(found)),
-            Section(f"Seconds a round{after}", tell_seconds(held, found)),
-        ]
+        sections.append(Section(f"{name_metric(recipe['metric'])} by labels{after}", tell_curves(held, found)))
+        if found.comparisons:  # one strategy alone is compared with none
+            sections.append(Section(f"Differences{after}", tell_comparisons(held, found)))
+            sections.append(Section(f"Label savings{after}", tell_savings(found)))
+        sections.append(Section(f"Seconds a round{after}", tell_seconds(held, found)))
     sections.append(Section("Other measures after the last round", render_table(tabulate_measures(held))))
     sections.append(Section("Settings", render_facts(tell_settings(held))))
     lead = recipe["reproduces"] or f"The recipe {recipe['name']}."
@@ -109,7 +108,11 @@ def tell_sweep(summary: Summary) -> str:
         f"<p>Each strategy's {name_metric(summary.held.recipe['metric']).lower()} after the last round, less that of "
         f"{baseline} in the same trial: mean and standard error over {count(summary.held.trials, 'trial')}. Above "
         f"zero, the strategy is ahead of {baseline} at that batch size.</p>"
-        + draw_curves(sweep_points(summary.held), measure=f"less {baseline}", labels="rows a batch", log=True)
+        + "".join(
+            draw_curves(part, measure=f"less {baseline}", labels="rows a batch", log=True)
+            for part in split_points(sweep_points(summary.held))
+        )
+        + render_table(tabulate_sweep(summary.findings))
     )
 
 
@@ -128,6 +131,15 @@ def sweep_points(held: Held) -> tuple[Point, ...]:
         points += [replace(point, labeled=batch_rows) for point in summarize(less, metric)]
     order = list(dict.fromkeys(point.strategy for point in points))
     return tuple(sorted(points, key=lambda point: (order.index(point.strategy), point.labeled)))
+
+
+def tabulate_sweep(findings: Sequence[Findings]) -> Rows:
+    """A row a batch size: every strategy's last round less the baseline's, and whether that is a difference."""
+    return tuple(
+        {"rows a batch": f"{found.batch_rows:,}"}
+        | {one.strategy: f"{one.mean:+.4f} {one.verdict}" for one in found.comparisons if one.of == "last round"}
+        for found in findings
+    )
 
 
 def tell_curves(held: Held, found: Findings) -> str:
