@@ -1,12 +1,13 @@
 """The models of recipes, on a handful of rows."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from hedgerow.errors import InputError
+from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.experiments import Dataset
 from hedgerow.experiments.architectures import VGG16, ConvNet, Estimator, Perceptron, build_vgg16
 from hedgerow.models import Training
@@ -69,9 +70,22 @@ def test_vgg16_without_its_weights(tmp_path: Path) -> None:
         trainer.fit(PIXELS, LABELS, seed=0)
 
 
-def test_networks_on_pixels_refuse_numbers(tmp_path: Path) -> None:
+def test_models_refuse_features_of_another_shape() -> None:
     with pytest.raises(InputError, match="'convnet' reads images"):
         ConvNet().make_trainer(NUMBERS, None)
+    with pytest.raises(InputError, match="'sklearn' reads rows of numbers"):
+        Estimator().make_trainer(IMAGES, None)
+
+
+@pytest.mark.parametrize(
+    ("library", "model"), [("torch", ConvNet()), ("torch", Perceptron()), ("sklearn", Estimator())]
+)
+def test_a_missing_library_is_named_before_anything_runs(
+    library: str, model: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=rf"hedgerow\[{library}\]"):
+        model.check(None)
 
 
 @pytest.mark.parametrize(

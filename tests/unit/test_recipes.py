@@ -147,6 +147,12 @@ def test_a_mistake_is_named(changes: dict[str, Any], message: str) -> None:
         parse_recipe(make_tables(**changes))
 
 
+def test_a_folder_of_the_same_name_is_no_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cifar10").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load_recipe("cifar10").name == "cifar10"
+
+
 def test_a_recipe_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown recipe 'cifar11': did you mean 'cifar1"):
         load_recipe("cifar11")

@@ -11,11 +11,11 @@ How networks are trained stands in a table of its own, [model.training] (`Traini
 What it does not do: say which is best. A recipe tells how its numbers were chosen.
 """
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Perceptron:
             raise InputError("hidden must name at least one layer: its output is the embedding; got []")
         for width in self.hidden:
             checks.integer(width, "hidden", least=1)
-        self.training.check()
+        _check_training(self.training)
 
     def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
         widths = (int(np.prod(dataset.features.shape[1:])), *self.hidden, dataset.classes)
@@ -72,7 +72,7 @@ class ConvNet:
         """Refuse what cannot be made, before anything is trained."""
         if not self.channels:
             raise InputError("channels must name at least one block, got []")
-        self.training.check()
+        _check_training(self.training)
 
     def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
         _need_pixels("convnet", dataset)
@@ -91,7 +91,7 @@ class VGG16:
     def check(self, data: Path | None) -> None:
         """Refuse to start without the weights."""
         self.find_weights(data)
-        self.training.check()
+        _check_training(self.training)
 
     def find_weights(self, data: Path | None) -> Path:
         path = (data or Path()) / self.weights
@@ -117,18 +117,21 @@ class Estimator:
         self.make()
 
     def make(self) -> Any:
+        """A fresh classifier."""
         module, _, name = self.estimator.rpartition(".")
-        if "sklearn" not in sys.modules and module.startswith("sklearn"):
-            try:
-                import sklearn  # noqa: F401
-            except ImportError:
-                raise MissingExtraError(self.estimator, "sklearn") from None
+        if find_spec("sklearn") is None:
+            raise MissingExtraError(f"the model {self.estimator!r}", "sklearn")
         try:
             return getattr(import_module(module), name)(**self.options)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise InputError(f"the estimator {self.estimator!r} cannot be made: {error}") from error
 
     def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
+        if dataset.features.ndim != 2:
+            raise InputError(
+                f"the model 'sklearn' reads rows of numbers, but {dataset.name} has rows of shape "
+                f"{dataset.features.shape[1:]}: take other features, or the model perceptron or convnet"
+            )
         return SklearnTrainer(self.make, dataset.classes)
 
 
@@ -156,6 +159,12 @@ MODELS: Mapping[str, Any] = {
     "sklearn": Estimator,
     "program": Program,
 }
+
+
+def _check_training(training: Training) -> None:
+    if find_spec("torch") is None:
+        raise MissingExtraError("a network", "torch")
+    training.check()
 
 
 def _need_pixels(kind: str, dataset: Dataset) -> None:

@@ -156,7 +156,7 @@ def list_recipes() -> tuple[str, ...]:
 def load_recipe(source: str | Path) -> Recipe:
     """A recipe from a TOML file, or by the name of one that comes with the package."""
     path = Path(source)
-    if path.suffix == ".toml" or path.exists():
+    if path.suffix == ".toml" or path.is_file():  # a folder may well be called as the recipe it holds the run of
         if not path.is_file():
             raise InputError(
                 f"the recipe {path} does not exist: name a TOML file, or one of {', '.join(list_recipes())}"
