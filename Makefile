@@ -33,7 +33,7 @@ bench: ## Run every benchmark and rewrite docs/benchmarks.md (QUICK=1: a trial r
 	@$(if $(QUICK),true,.venv/bin/python docs/make_benchmarks.py)
 
 .PHONY: docs
-docs: setup ## Rewrite the generated pages: docs/api.md, docs/cli.md, docs/benchmarks.md
+docs: setup ## Rewrite the generated pages: docs/api.md, docs/cli.md, docs/benchmarks.md, docs/results.md
 	@set -e; for script in docs/make_*.py; do .venv/bin/python $$script; done
 
 .PHONY: lock
@@ -47,4 +47,4 @@ setup: ## Only make the virtual environment ready
 .PHONY: clean
 clean: ## Remove the virtual environment and every cache
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis hedgerow-demo.html
-	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks docs examples -name __pycache__ -type d -prune -exec rm -rf {} +

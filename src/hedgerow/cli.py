@@ -42,6 +42,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+experiment = typer.Typer(help="Experiments with known labels: recipes, runs that resume, reports.")
+app.add_typer(experiment, name="experiment")
+
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 IdColumn = Annotated[str | None, typer.Option(help="Column with the ids, if its name does not say so.")]
@@ -278,6 +281,78 @@ def demo(
     typer.echo(f"report: {result.report}")
 
 
+@experiment.callback(invoke_without_command=True)
+def choose_experiment(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@experiment.command("run")
+def run_experiment(
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A TOML file, or the name of a recipe that comes with hedgerow.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the run; one that has begun goes on.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the dataset's files, as their authors publish them.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder for features of frozen networks; DATA/cache if not given.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes that share the trials.")] = 1,
+    trials: Annotated[
+        int | None, typer.Option(help="How many trials, if not as in the recipe; more can be asked for later.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run an experiment: every trial, batch size and strategy of a recipe.
+
+    Every round is written to OUT when it is done. A run that was interrupted, in whatever way, goes on with the same
+    command and ends with the same results. Then see `hedgerow experiment report OUT`.
+    """
+    from hedgerow.experiments.records import list_results
+    from hedgerow.experiments.runs import run_experiment
+
+    with _show_progress() as progress:
+        held = run_experiment(recipe, out, data=data, cache=cache, jobs=jobs, trials=trials, progress=progress)
+    rows = len(list_results(held))
+    facts = {"recipe": held.recipe["name"], "trials": held.trials, "results": rows, "out": str(out)}
+    _report(as_json, facts, f"{held.recipe['name']}: {held.trials} trials, {rows:,} results -> {out / 'results.csv'}")
+
+
+@experiment.command("report")
+def report_experiment(
+    folder: Annotated[Path, typer.Argument(metavar="OUT", help="What `hedgerow experiment run` wrote to.")],
+    as_json: Json = False,
+) -> None:
+    """Tell what an experiment found: tables, and one HTML file.
+
+    Written to the folder: report.html, summary.json, results.parquet, results.csv. Of a run that is under way the
+    complete trials are told.
+    """
+    from hedgerow.experiments.pages import report_experiment
+
+    summary = report_experiment(folder)
+    if as_json:
+        _report(True, summary.to_json(), "")
+        return
+    for heading, rows in summary.tables().items():
+        typer.echo(heading)
+        _print_rows(rows)
+        typer.echo("")
+    typer.echo(f"report: {summary.report}")
+
+
+@experiment.command("list")
+def list_experiments(as_json: Json = False) -> None:
+    """List the recipes that come with hedgerow."""
+    from hedgerow.experiments.recipes import list_recipes, load_recipe
+
+    recipes = [load_recipe(name) for name in list_recipes()]
+    facts = {one.name: {"reproduces": one.reproduces, "takes": one.takes} for one in recipes}
+    _report(as_json, facts, "\n".join(f"{one.name}: {one.reproduces} Takes {one.takes}." for one in recipes))
+
+
 # Clustering.
 
 
@@ -478,9 +553,9 @@ def _show_progress() -> Iterator[Progress | None]:
         task = bar.add_task("starting", total=1.0)
 
         def show(phase: str, done: float) -> None:
-            if bar.tasks[0].description != phase:  # the time left is that of the phase
-                bar.reset(task, description=phase)
-            bar.update(task, completed=done)
+            if done < bar.tasks[0].completed:  # something else begins: the time left is that of the part that runs
+                bar.reset(task)
+            bar.update(task, description=phase, completed=done)
 
         yield show
 
@@ -503,6 +578,17 @@ def _print_table(rows: "tuple[dict[str, str], ...]") -> None:
     for key in keys:
         table.add_row(key, *(row[key] for row in rows))
     Console().print(table)
+
+
+def _print_rows(rows: "tuple[dict[str, str], ...]") -> None:
+    """A table as it is given: a line a row, cut to the width of a terminal and to none elsewhere."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*rows[0], box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row.values())
+    Console(width=None if sys.stdout.isatty() else 1000).print(table)
 
 
 def _complain(message: str, code: int) -> int:

@@ -109,8 +109,13 @@ def estimate(values: Sequence[float]) -> tuple[float, float | None]:
     return float(array.mean()), error
 
 
-def draw_curves(points: Sequence[Point], *, measure: str = "accuracy") -> str:
-    """Learning curves as inline SVG: a line through the means, a band of one standard error on either side."""
+def draw_curves(
+    points: Sequence[Point], *, measure: str = "accuracy", labels: str = "labels", log: bool = False
+) -> str:
+    """Learning curves as inline SVG: a line through the means, a band of one standard error on either side.
+
+    `labels` is what the points' `labeled` count, and `log` spreads their axis by factors.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -122,14 +127,17 @@ def draw_curves(points: Sequence[Point], *, measure: str = "accuracy") -> str:
         axes = figure.add_subplot()
         for number, strategy in enumerate(strategies):
             _draw_curve(axes, [point for point in points if point.strategy == strategy], number)
+        if log:
+            axes.set_xscale("log")
+            axes.minorticks_off()
         axes.set_xticks(sorted({point.labeled for point in points}))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        _dress(axes, measure)
+        _dress(axes, labels, measure)
         file = io.StringIO()
         figure.savefig(
             file, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
         )
-    return _inline_svg(file.getvalue(), f"Learning curves: {measure} by labels, for {', '.join(strategies)}")
+    return _inline_svg(file.getvalue(), f"Curves: {measure} by {labels}, for {', '.join(strategies)}")
 
 
 def _draw_curve(axes: Any, points: Sequence[Point], number: int) -> None:
@@ -141,16 +149,16 @@ def _draw_curve(axes: Any, points: Sequence[Point], number: int) -> None:
     axes.plot(labeled, mean, color=color, marker=SERIES[number][2], markersize=5, linewidth=2, label=points[0].strategy)
 
 
-def _dress(axes: Any, measure: str) -> None:
+def _dress(axes: Any, labels: str, measure: str) -> None:
     """Axes in the page's ink: no frame above and to the right, a faint grid, the legend where the curves are not."""
-    axes.set_xlabel("labels", color=INK)
+    axes.set_xlabel(labels, color=INK)
     axes.set_ylabel(measure, color=INK)
     axes.tick_params(colors=INK)
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["bottom", "left"]].set_color(INK)
-    axes.legend(frameon=False, labelcolor=INK, loc="lower right")
+    axes.legend(frameon=False, labelcolor=INK, loc="best")
 
 
 def _inline_svg(text: str, label: str) -> str:
@@ -162,6 +170,14 @@ def _inline_svg(text: str, label: str) -> str:
         rest = rest.replace(SERIES_STAND_IN.format(number), f"var(--series-{number})")
     rest = rest.replace(INK, "var(--ink)").replace(GRID, "var(--grid)")
     return f'<svg class="figure" role="img" aria-label="{html.escape(label)}" viewBox="{view}">{rest.strip()}'
+
+
+def frame_figure(figure: str) -> str:
+    """A figure that `draw_curves` drew, as the text of an SVG file of its own, in the same colors."""
+    spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    style = f"<style>{_colors()}text{{font-family:system-ui,sans-serif!important}}</style>"
+    head, rest = figure.split(">", 1)
+    return f"{head.replace('<svg', f'<svg {spaces}', 1)}>{style}{rest}\n"
 
 
 def render_table(rows: Sequence[Mapping[str, str]]) -> str:
@@ -240,12 +256,16 @@ def write_page(path: Path, page: str) -> None:
 
 
 def _style() -> str:
+    return _colors() + RULES
+
+
+def _colors() -> str:
+    """The variables that figures and rules name their colors by, for light and dark pages."""
     light = "".join(f"--series-{number}:{colors[0]};" for number, colors in enumerate(SERIES))
     dark = "".join(f"--series-{number}:{colors[1]};" for number, colors in enumerate(SERIES))
     return (
         f":root{{color-scheme:light dark;--page:#fff;--ink:#1f2328;--faint:#59636e;--grid:#d8dee4;{light}}}"
         f"@media(prefers-color-scheme:dark){{:root{{--page:#14171c;--ink:#e6e9ee;--faint:#9aa4b1;--grid:#343a44;{dark}}}}}"
-        + RULES
     )
 
 

@@ -3,7 +3,8 @@
 The paper's Algorithm 2 from outside: a seed set drawn uniformly, a model trained on it, its embeddings clustered once
 (`begin`); then in every round the pool is predicted, a batch selected, the oracle asked, the model trained from scratch
 and measured (`play`, one `take_turn` a round). A trial's seed fixes everything; strategies of one trial share the seed
-set, the first model, the clusters and the training seeds, so that they can be compared in pairs.
+set, the first model, the clusters and the training seeds, so that they can be compared in pairs. Whoever keeps the rows
+of every round can go on from any of them: `revive` trains the model that was there.
 
 What it does not do: load data, summarize trials, or keep anything on disk.
 """
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from hedgerow import checks
 from hedgerow.clusters import Clusters, cluster
 from hedgerow.errors import InputError
+from hedgerow.metrics import METRICS
 from hedgerow.models import Fitted, Trainer
 from hedgerow.strategies import STRATEGIES, select
 
@@ -104,17 +106,44 @@ class Start:
 
 def begin(task: Task, trainer: Trainer, plan: Plan, *, trial: int) -> Start:
     """Draw the seed set, train on it, cluster the pool by that model's embeddings."""
+    state, first = open_trial(task, trainer, plan, trial=trial)
+    clusters, cluster_seconds = cluster_pool(task, state, plan)
+    return Start(trial, state, clusters, first, cluster_seconds)
+
+
+def open_trial(task: Task, trainer: Trainer, plan: Plan, *, trial: int) -> tuple[State, Round]:
+    """Draw the seed set, train on it and measure: round 0."""
     plan.check(task.n)
     rng = np.random.default_rng(_derive_seed(trial, 0, DRAW))
     rows = rng.choice(task.n, plan.seed_rows, replace=False).astype(np.int64)
     labels = _ask(task, rows)
-    model, train_seconds = _time(lambda: trainer.fit(task.features[rows], labels, seed=_derive_seed(trial, 0, TRAIN)))
-    embeddings = model.embeddings(task.features)
-    clusters, cluster_seconds = _time(
-        lambda: cluster(embeddings, average_size=plan.average_size, metric=plan.metric, method=plan.method)
+    state, train_seconds = _time(lambda: _train(task, trainer, rows, labels, trial, 0))
+    return state, Round(trial, "", 0, len(rows), measure(state.model, task), rows, train_seconds=train_seconds)
+
+
+def revive(task: Task, trainer: Trainer, rows: Rows, *, trial: int, number: int) -> State:
+    """Where a trial stands after a round, from the rows labeled until then: asks and trains as that round did."""
+    return _train(task, trainer, rows, _ask(task, rows), trial, number)
+
+
+def cluster_pool(task: Task, state: State, plan: Plan, *, threads: int | None = None) -> tuple[Clusters, float]:
+    """Clusters of the pool by the first model's embeddings, and the seconds that took.
+
+    The method "assign" clusters the seed set and assigns the rest, as the paper does (appendix A.2).
+    """
+    embeddings = state.model.embeddings(task.features)
+    return _time(
+        lambda: cluster(
+            embeddings,
+            average_size=plan.average_size,
+            metric=plan.metric,
+            method=plan.method,
+            subset=np.sort(state.rows) if plan.method == "assign" else None,
+            zeros="singletons",  # a hidden layer of ReLU units may be silent on a row
+            centroids=False,
+            threads=threads,
+        )
     )
-    first = Round(trial, "", 0, len(rows), measure(model, task), rows, train_seconds=train_seconds)
-    return Start(trial, State(rows, labels, model), clusters, first, cluster_seconds)
 
 
 def play(task: Task, trainer: Trainer, plan: Plan, start: Start, strategy: Any, *, name: str) -> Iterator[Round]:
@@ -128,7 +157,7 @@ def play(task: Task, trainer: Trainer, plan: Plan, start: Start, strategy: Any, 
 
 
 def take_turn(
-    task: Task, trainer: Trainer, state: State, clusters: Clusters, strategy: Any, k: int, turn: Round
+    task: Task, trainer: Trainer, state: State, clusters: Clusters | None, strategy: Any, k: int, turn: Round
 ) -> tuple[State, Round]:
     """Predict, select k rows, ask, train, measure. `turn` says which trial, strategy and round this is."""
     seed = _derive_seed(turn.trial, turn.round, SELECT)
@@ -136,27 +165,26 @@ def take_turn(
     batch, select_seconds = _time(lambda: select(strategy, k, labeled=_mask(state.rows, task.n), seed=seed, **inputs))
     rows = np.concatenate([state.rows, batch.rows])
     labels = np.concatenate([state.labels, _ask(task, batch.rows)])
-    seed = _derive_seed(turn.trial, turn.round, TRAIN)
-    model, train_seconds = _time(lambda: trainer.fit(task.features[rows], labels, seed=seed))
+    after, train_seconds = _time(lambda: _train(task, trainer, rows, labels, turn.trial, turn.round))
     done = replace(
         turn,
         labeled=len(rows),
-        values=measure(model, task),
+        values=measure(after.model, task),
         rows=batch.rows,
         predict_seconds=predict_seconds,
         select_seconds=select_seconds,
         train_seconds=train_seconds,
     )
-    return State(rows, labels, model), done
+    return after, done
 
 
 def measure(model: Fitted, task: Task) -> dict[str, float]:
     """The model's values on the test set, by the measure's name."""
-    predicted = model.probabilities(task.test_features).argmax(axis=1)
-    return {"accuracy": float(np.mean(predicted == task.test_labels))}
+    probabilities = model.probabilities(task.test_features)
+    return {name: metric(probabilities, task.test_labels) for name, metric in METRICS.items()}
 
 
-def _predict(task: Task, model: Fitted, clusters: Clusters, strategy: Any) -> dict[str, Any]:
+def _predict(task: Task, model: Fitted, clusters: Clusters | None, strategy: Any) -> dict[str, Any]:
     """What `select` has to be given for this strategy, and no more: a prediction of the pool is not free."""
     needs = _needs(strategy)
     inputs: dict[str, Any] = {}
@@ -175,6 +203,12 @@ def _needs(strategy: Any) -> frozenset[str]:
         strategy = STRATEGIES[checks.option(strategy, "strategy", STRATEGIES)]
     needs: frozenset[str] = getattr(strategy, "needs", EVERYTHING)
     return needs
+
+
+def _train(task: Task, trainer: Trainer, rows: Rows, labels: npt.NDArray[np.int64], trial: int, number: int) -> State:
+    """The model of one round: its seed is the trial's and the round's, not the strategy's."""
+    seed = _derive_seed(trial, number, TRAIN)
+    return State(rows, labels, trainer.fit(task.features[rows], labels, seed=seed))
 
 
 def _ask(task: Task, rows: Rows) -> npt.NDArray[np.int64]:

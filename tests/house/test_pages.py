@@ -14,7 +14,12 @@ import tree
 import make_benchmarks
 
 ROOT = tree.ROOT
-GENERATED = {"api.md": "make_api", "cli.md": "make_cli", "benchmarks.md": "make_benchmarks"}
+GENERATED = {
+    "api.md": "make_api",
+    "cli.md": "make_cli",
+    "benchmarks.md": "make_benchmarks",
+    "results.md": "make_results",
+}
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # A quantity that somebody measured: it needs a result file behind it, named in a comment (CONTRIBUTING.md says how).
 MEASURED = re.compile(
@@ -44,7 +49,9 @@ def benchmark_scripts() -> list[Path]:
 def written_files() -> list[Path]:
     """Every file that somebody wrote, results of benchmarks too; at the root not what the demo or a user left there."""
     named = [
-        path for name in ("src", "tests", "docs", "benchmarks", "scripts", ".ci") for path in (ROOT / name).rglob("*")
+        path
+        for name in ("src", "tests", "docs", "benchmarks", "examples", "experiments", "scripts", ".ci")
+        for path in (ROOT / name).rglob("*")
     ]
     pages = [path for path in ROOT.glob("[!.]*") if path.suffix in {".md", ".toml", ".txt", ""}]
     ends = {".py", ".md", ".toml", ".txt", ".json", ".html", ".js", ".css", ".sql", ""}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import InputError, MissingExtraError
-from hedgerow.models import PREDICT_ROWS, FittedMLP, SklearnMLP, _draw_walk
+from hedgerow.models.perceptron import PREDICT_ROWS, FittedMLP, SklearnMLP
+from hedgerow.models.protocol import draw_walk
 
 
 def make_blobs(n: int = 120, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -41,7 +42,7 @@ def test_agrees_with_scikit_learn(classes: int) -> None:
 
     features, labels = make_blobs(classes=classes)
     trainer = SklearnMLP(classes, hidden=(6,), steps=5, batch_rows=16)
-    rows = _draw_walk(len(labels), 5 * 16, np.random.default_rng(3))
+    rows = draw_walk(len(labels), 5 * 16, np.random.default_rng(3))
     peer = MLPClassifier(hidden_layer_sizes=(6,), batch_size=16, shuffle=False, random_state=3)
     peer.partial_fit(features[rows], labels[rows], classes=np.arange(classes))
     model = trainer.fit(features, labels, seed=3)
@@ -83,7 +84,7 @@ def test_large_logits_do_not_overflow() -> None:
 
 
 def test_walk_serves_every_row_alike() -> None:
-    rows = _draw_walk(7, 31, np.random.default_rng(0))
+    rows = draw_walk(7, 31, np.random.default_rng(0))
     counts = np.bincount(rows, minlength=7)
     assert len(rows) == 31
     assert counts.max() - counts.min() <= 1

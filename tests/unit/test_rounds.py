@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import InputError
-from hedgerow.rounds import Plan, Round, Task, begin, measure, play
+from hedgerow.rounds import Plan, Round, Task, begin, cluster_pool, measure, open_trial, play, revive
 from hedgerow.strategies import ClusterMargin
 
 PLAN = Plan(seed_rows=12, batch_rows=15, rounds=3, average_size=4)
@@ -119,7 +119,7 @@ def test_measure_is_the_share_of_right_answers() -> None:
     means = np.array([[0.0, 0.0], [4.0, 0.0]])
     features = np.array([[0.1, 0.0], [3.9, 0.0], [3.8, 0.0], [0.2, 0.0]])
     task = Task(features, 4, np.asarray, features, np.array([0, 1, 0, 0]))
-    assert measure(FittedMean(means), task) == {"accuracy": 0.75}
+    assert measure(FittedMean(means), task)["accuracy"] == 0.75
 
 
 @pytest.mark.parametrize(
@@ -148,3 +148,23 @@ def test_an_oracle_that_answers_amiss_is_refused(answer: np.ndarray) -> None:
 def test_an_unknown_strategy_is_answered_with_the_one_that_was_meant() -> None:
     with pytest.raises(InputError, match="did you mean 'cluster-margin'"):
         run("cluster-margins")
+
+
+@pytest.mark.parametrize("method", ["exact", "multiround", "assign"])
+def test_the_pool_is_clustered_by_the_method_asked_for(method: str) -> None:
+    task, _ = make_task()
+    plan = replace(PLAN, method=method)
+    state, _ = open_trial(task, NearestMean(3), plan, trial=0)
+    clusters, _ = cluster_pool(task, state, plan)
+    assert clusters.method == method
+    assert clusters.average_size >= plan.average_size
+
+
+def test_a_model_comes_back_from_the_rows_it_was_trained_on() -> None:
+    task, _ = make_task()
+    trainer = NearestMean(3)
+    start = begin(task, trainer, PLAN, trial=4)
+    rounds = list(play(task, trainer, PLAN, start, "margin", name="margin"))
+    rows = np.concatenate([done.rows for done in rounds])
+    again = revive(task, trainer, rows, trial=4, number=3)
+    assert measure(again.model, task) == rounds[-1].values

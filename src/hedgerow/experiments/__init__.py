@@ -1,1 +1,17 @@
-"""Experiments on data whose labels are known: a dataset, a model, trials, a report (paper, section 3)."""
+"""Experiments: trials whose labels are known (paper, section 3). Recipes, datasets, runs that resume, reports."""
+
+from hedgerow.experiments.datasets import Dataset
+from hedgerow.experiments.pages import report_experiment
+from hedgerow.experiments.recipes import Arm, Clustering, Recipe, list_recipes, load_recipe
+from hedgerow.experiments.runs import run_experiment
+
+__all__ = [
+    "Arm",
+    "Clustering",
+    "Dataset",
+    "Recipe",
+    "list_recipes",
+    "load_recipe",
+    "report_experiment",
+    "run_experiment",
+]

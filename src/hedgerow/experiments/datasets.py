@@ -1,5 +1,10 @@
 """Datasets whose labels are known, as tasks for the loop.
 
+A `Dataset` is a pool and a test set with their labels. The records in `SOURCES` say how one is made from the files in
+a folder that the user names (`files.py`): CIFAR-10, CIFAR-100 and SVHN as pixels or as frozen features (`features.py`),
+Covertype, the demo's digits, and four .npy files of a user's own. Their fields are the keys of a recipe's table
+[dataset].
+
 `load_redundant_digits` grows scikit-learn's digits (1,797 images of 8 x 8) into a pool as real ones are: a few things
 seen hundreds of times, most seen a handful of times, no two images the same. An original's copies are turned, shifted
 and noised a little; how many it has follows a Pareto law. Originals are split between pool and test set before
@@ -8,7 +13,9 @@ anything is copied, so that the test set holds no relative of a pool image.
 What it does not do: download anything.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +23,11 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
+from hedgerow.experiments.features import load_features
+from hedgerow.experiments.files import PUBLICATIONS
 from hedgerow.rounds import Task
+
+Progress = Callable[[str, float], None]
 
 SIDE = 8  # pixels of a digit's side
 CLASSES = 10
@@ -28,6 +39,144 @@ TEST_COPIES = 5
 TURN_DEGREES = 8.0  # standard deviations of a copy's distortion: too small to change what is read
 SHIFT_PIXELS = 0.4
 NOISE = 0.05
+
+FEATURES = ("pixels", "efficientnet-lite0")
+COVTYPE_TEST_ROWS = 116_203  # a fifth; drawn once, the same for every trial
+SPLIT_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A pool and a test set: features as arrays with a row an example, labels as class numbers 0 to `classes` - 1."""
+
+    name: str
+    classes: int
+    features: Any
+    labels: npt.NDArray[np.int64]
+    test_features: Any
+    test_labels: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        checks.same_length({"features": len(self.features), "labels": len(self.labels)})
+        checks.same_length({"test_features": len(self.test_features), "test_labels": len(self.test_labels)})
+        for name, labels in (("labels", self.labels), ("test_labels", self.test_labels)):
+            if len(labels) == 0 or labels.min() < 0 or labels.max() >= self.classes:
+                raise InputError(f"{name} of {self.name} must be class numbers 0 to {self.classes - 1}, and not none")
+
+    @property
+    def task(self) -> Task:
+        """The dataset as the loop sees it: labels are had by asking."""
+        labels = np.asarray(self.labels, np.int64)
+        return Task(self.features, len(labels), labels.__getitem__, self.test_features, self.test_labels)
+
+
+@dataclass(frozen=True)
+class Images:
+    """CIFAR-10, CIFAR-100 or SVHN: pixels uint8 (n, 3, 32, 32), or features of a frozen network at `side` pixels."""
+
+    name: str
+    features: str = "pixels"
+    side: int = 96
+
+    def check(self, data: Path | None) -> int:
+        """Refuse what cannot be loaded, before anything is; the pool's rows as published."""
+        checks.option(self.features, "features", FEATURES)
+        PUBLICATIONS[self.name].find(data)
+        return PUBLICATIONS[self.name].rows
+
+    def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> Dataset:
+        published = PUBLICATIONS[self.name]
+        train, test = published.open(data)
+        assert test is not None, "image sets are published in two halves"
+        if self.features == "pixels":
+            pool, held_out = train.features, test.features
+        else:
+            pool, held_out = (
+                load_features(half.features, f"{self.name}-{part}", side=self.side, cache=cache, progress=progress)
+                for part, half in (("train", train), ("test", test))
+            )
+        return Dataset(self.name, published.classes, pool, train.labels, held_out, test.labels)
+
+
+@dataclass(frozen=True)
+class Covtype:
+    """Covertype: 54 numbers a row, each column scaled to mean 0 and deviation 1; a fifth is the test set."""
+
+    name: str = "covtype"
+    test_rows: int = COVTYPE_TEST_ROWS
+
+    def check(self, data: Path | None) -> int:
+        """Refuse what cannot be loaded, before anything is; the pool's rows as published."""
+        rows = PUBLICATIONS[self.name].rows
+        if not 1 <= self.test_rows < rows:
+            raise InputError(f"test_rows must be 1 to {rows - 1:,}, got {self.test_rows:,}")
+        PUBLICATIONS[self.name].find(data)
+        return rows - self.test_rows
+
+    def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> Dataset:
+        published = PUBLICATIONS[self.name]
+        whole, _ = published.open(data)
+        order = np.random.default_rng(SPLIT_SEED).permutation(len(whole.labels))
+        test, pool = order[: self.test_rows], order[self.test_rows :]
+        numbers = whole.features.astype(np.float32)
+        # The pool's numbers are known before its labels are: scaling by them takes nothing from the test set.
+        mean, spread = numbers[pool].mean(axis=0, dtype=np.float64), numbers[pool].std(axis=0, dtype=np.float64)
+        numbers = ((numbers - mean) / np.where(spread > 0, spread, 1)).astype(np.float32)
+        labels = whole.labels
+        return Dataset(self.name, published.classes, numbers[pool], labels[pool], numbers[test], labels[test])
+
+
+@dataclass(frozen=True)
+class Digits:
+    """The demo's pool: digits grown from a number of originals, a few of them copied hundreds of times."""
+
+    name: str = "redundant-digits"
+    originals: int = 1200
+
+    def check(self, data: Path | None) -> int:
+        """Nothing is read from a folder; growing the pool takes a moment."""
+        return len(load_redundant_digits(self.originals).labels)
+
+    def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> Dataset:
+        grown = load_redundant_digits(self.originals)
+        return Dataset(self.name, CLASSES, grown.images, grown.labels, grown.test_images, grown.test_labels)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """A user's own: features.npy, labels.npy, test_features.npy and test_labels.npy in the folder named."""
+
+    name: str = "arrays"
+
+    def check(self, data: Path | None) -> int:
+        """Refuse what cannot be loaded, before anything is; the pool's rows."""
+        names = [f"{name}.npy" for name in ("features", "labels", "test_features", "test_labels")]
+        if data is None:
+            raise InputError(
+                f"the dataset {self.name!r} is read from a folder: name it with --data ({', '.join(names)})"
+            )
+        missing = [name for name in names if not (data / name).is_file()]
+        if missing:
+            raise InputError(f"the folder {data} lacks {', '.join(missing)}: needed are {', '.join(names)}")
+        return len(np.load(data / "labels.npy", mmap_mode="r"))
+
+    def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> Dataset:
+        self.check(data)
+        assert data is not None, "checked"
+        labels, test_labels = (np.load(data / name).astype(np.int64) for name in ("labels.npy", "test_labels.npy"))
+        classes = int(max(labels.max(initial=1), test_labels.max(initial=1))) + 1
+        pool, held_out = (np.load(data / name, mmap_mode="r") for name in ("features.npy", "test_features.npy"))
+        return Dataset(self.name, classes, pool, labels, held_out, test_labels)
+
+
+SOURCES: Mapping[str, Any] = {
+    "cifar10": Images,
+    "cifar100": Images,
+    "svhn": Images,
+    "covtype": Covtype,
+    "redundant-digits": Digits,
+    "arrays": Arrays,
+}
 
 
 @dataclass(frozen=True)

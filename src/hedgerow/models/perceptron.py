@@ -1,16 +1,11 @@
-"""The trainer protocol, and its adapters for libraries that train.
+"""A multi-layer perceptron by scikit-learn, for small pools: the demo's model.
 
-The loop (`rounds.py`) knows a model only by three verbs: a `Trainer` is fitted from scratch on features and labels and
-gives a `Fitted`, which answers with class probabilities and with embeddings, the output of its last hidden layer (the
-paper's section 3.1: "the penultimate layer"). Anything with these methods is a model; nothing is inherited or
-registered. The first adapter is `SklearnMLP`.
-
-What it does not do: choose rows, keep state between rounds, or run on a GPU. A model that trains elsewhere is a
-`Trainer` whose `fit` asks for it.
+What it does not do: run on a GPU, or train on more than fits in memory. Its steps cost little on a few hundred features
+and a few thousand rows; `networks.py` is for the rest.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,27 +13,9 @@ from threadpoolctl import threadpool_limits
 
 from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
-
-Floats = npt.NDArray[np.floating[Any]]
+from hedgerow.models.protocol import Floats, check_labels, draw_walk
 
 PREDICT_ROWS = 8192  # rows that go through the network at a time: hidden layers of 128 then take 4 MiB, not the pool's
-
-
-class Fitted(Protocol):
-    """A trained model: answers for any rows' features, and never changes."""
-
-    def probabilities(self, features: Any) -> Floats:
-        """Class probabilities (n, classes), each row summing to 1."""
-
-    def embeddings(self, features: Any) -> Floats:
-        """The last hidden layer's output (n, width)."""
-
-
-class Trainer(Protocol):
-    """How a model is made. `fit` starts from scratch: the same features, labels and seed give the same model."""
-
-    def fit(self, features: Any, labels: npt.NDArray[np.int64], *, seed: int) -> Fitted:
-        """Train on the labeled rows' features; `labels` are class numbers 0.., in the same order."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +37,7 @@ class SklearnMLP:
         self._check(features, labels)
         batch_rows = min(self.batch_rows, len(labels))
         network = _make_network(self, batch_rows, checks.seed(seed))
-        rows = _draw_walk(len(labels), self.steps * batch_rows, np.random.default_rng(seed))
+        rows = draw_walk(len(labels), self.steps * batch_rows, np.random.default_rng(seed))
         # One pass over the walk is `steps` steps, and one call: scikit-learn's checks cost more than a step does.
         # One thread: products this small gain nothing from more, and the sums' order must not depend on their number.
         with threadpool_limits(limits=1, user_api="blas"):
@@ -71,18 +48,12 @@ class SklearnMLP:
         return FittedMLP(tuple(weights), tuple(biases))
 
     def _check(self, features: Floats, labels: npt.NDArray[np.int64]) -> None:
-        checks.integer(self.classes, "classes", least=2)
         checks.integer(self.steps, "steps", least=1)
         checks.integer(self.batch_rows, "batch_rows", least=1)
         if not self.hidden:
             raise InputError("hidden must name at least one layer: its output is the embedding; got ()")
         checks.matrix(features, "features")
-        checks.same_length({"features": len(features), "labels": len(labels)})
-        if len(labels) == 0:
-            raise InputError("a model needs labels to be trained on, got none: draw a seed set first")
-        if labels.min() < 0 or labels.max() >= self.classes:
-            bad = labels[(labels < 0) | (labels >= self.classes)][0]
-            raise InputError(f"labels hold class {bad}, but the classes are 0 to {self.classes - 1}")
+        check_labels(labels, features, self.classes)
 
 
 @dataclass(frozen=True)
@@ -126,12 +97,6 @@ def _make_network(trainer: SklearnMLP, batch_rows: int, seed: int) -> Any:
         shuffle=False,  # the walk is shuffled already
         random_state=seed % 2**32,  # scikit-learn takes no wider seed
     )
-
-
-def _draw_walk(n: int, length: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Rows 0..n-1 in permutation after permutation, until `length` are drawn: every row as often as every other."""
-    passes = -(-length // n)
-    return np.concatenate([rng.permutation(n) for _ in range(passes)])[:length]
 
 
 def _softmax(logits: Floats) -> Floats:

@@ -1,0 +1,255 @@
+"""The models of recipes: a record's fields are the keys of the table [model]; `make_trainer` fits it to a dataset.
+
+How networks are trained stands in a table of its own, [model.training] (`Training`).
+
+- `perceptron`: hidden layers over numbers, such as a head on frozen features. Its last hidden layer is the embedding.
+- `convnet`: a small network on pixels of 32 x 32.
+- `vgg16`: the paper's (section 3.3), from ImageNet weights that the user supplies: the thirteen convolutions of
+  Simonyan and Zisserman, two fully connected layers of 4,096, the prediction.
+- `sklearn`: a classifier of scikit-learn by its dotted name. `program`: a black box (`models/programs.py`).
+
+What it does not do: say which is best. A recipe tells how its numbers were chosen.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import checks
+from hedgerow.errors import InputError, MissingExtraError
+from hedgerow.experiments.datasets import Dataset
+from hedgerow.models import ProgramTrainer, SklearnTrainer, TorchTrainer, Trainer, Training
+from hedgerow.models.networks import as_floats
+
+# Channels of VGG-16's convolutions; 0 is a pooling layer that halves the sides.
+VGG16_LAYERS = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)
+VGG16_WIDTH = 4096
+VGG16_WEIGHTS = "https://download.pytorch.org/models/vgg16-397923af.pth"
+# Means and deviations of ImageNet's channels, from 0 to 1: what the weights were trained on.
+IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], np.float32).reshape(3, 1, 1)
+IMAGENET_SPREAD = np.array([0.229, 0.224, 0.225], np.float32).reshape(3, 1, 1)
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """Linear layers with ReLU between them."""
+
+    hidden: tuple[int, ...] = (256,)
+    dropout: float = 0.0
+    training: Training = field(default_factory=Training)
+
+    def check(self, data: Path | None) -> None:
+        """Refuse what cannot be made, before anything is trained."""
+        if not self.hidden:
+            raise InputError("hidden must name at least one layer: its output is the embedding; got []")
+        for width in self.hidden:
+            checks.integer(width, "hidden", least=1)
+        _check_training(self.training)
+
+    def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
+        widths = (int(np.prod(dataset.features.shape[1:])), *self.hidden, dataset.classes)
+        make = partial(build_perceptron, widths, self.dropout)
+        return TorchTrainer(make, dataset.classes, self.training, prepare=flatten)
+
+
+@dataclass(frozen=True)
+class ConvNet:
+    """Blocks of convolution (3 x 3), batch normalization, ReLU and pooling, then one hidden layer: the embedding."""
+
+    channels: tuple[int, ...] = (16, 32, 64)
+    hidden: int = 128
+    training: Training = field(default_factory=Training)
+
+    def check(self, data: Path | None) -> None:
+        """Refuse what cannot be made, before anything is trained."""
+        if not self.channels:
+            raise InputError("channels must name at least one block, got []")
+        _check_training(self.training)
+
+    def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
+        _need_pixels("convnet", dataset)
+        shape, channels = dataset.features.shape[1:], self.channels
+        make = partial(build_convnet, shape, channels, self.hidden, dataset.classes)
+        return TorchTrainer(make, dataset.classes, self.training, prepare=center_pixels)
+
+
+@dataclass(frozen=True)
+class VGG16:
+    """The paper's network. `weights` is a file of torchvision's VGG-16 in the data folder; three layers start anew."""
+
+    weights: str = "vgg16-397923af.pth"
+    training: Training = field(default_factory=partial(Training, optimizer="sgd"))
+
+    def check(self, data: Path | None) -> None:
+        """Refuse to start without the weights."""
+        self.find_weights(data)
+        _check_training(self.training)
+
+    def find_weights(self, data: Path | None) -> Path:
+        path = (data or Path()) / self.weights
+        if not path.is_file():
+            raise InputError(f"VGG-16 starts from ImageNet weights: {path} does not exist; get it from {VGG16_WEIGHTS}")
+        return path
+
+    def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
+        _need_pixels("vgg16", dataset)
+        make = partial(build_vgg16, dataset.features.shape[1:], dataset.classes, self.find_weights(data))
+        return TorchTrainer(make, dataset.classes, self.training, prepare=scale_pixels)
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A scikit-learn classifier: its dotted name and its options. The features stand for its embeddings."""
+
+    estimator: str = "sklearn.linear_model.LogisticRegression"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self, data: Path | None) -> None:
+        """Refuse a classifier that cannot be made."""
+        self.make()
+
+    def make(self) -> Any:
+        """A fresh classifier."""
+        module, _, name = self.estimator.rpartition(".")
+        if find_spec("sklearn") is None:
+            raise MissingExtraError(f"the model {self.estimator!r}", "sklearn")
+        try:
+            return getattr(import_module(module), name)(**self.options)
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            raise InputError(f"the estimator {self.estimator!r} cannot be made: {error}") from error
+
+    def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
+        if dataset.features.ndim != 2:
+            raise InputError(
+                f"the model 'sklearn' reads rows of numbers, but {dataset.name} has rows of shape "
+                f"{dataset.features.shape[1:]}: take other features, or the model perceptron or convnet"
+            )
+        return SklearnTrainer(self.make, dataset.classes)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the user's, called with paths: see `ProgramTrainer`."""
+
+    command: tuple[str, ...]
+    folder: str | None = None
+    embeddings: bool = False  # whether what it writes has them
+
+    def check(self, data: Path | None) -> None:
+        """Refuse an empty command."""
+        if not self.command:
+            raise InputError('command must name a program, such as ["python", "train.py"]; got []')
+
+    def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
+        return ProgramTrainer(self.command, dataset.classes, self.folder)
+
+
+MODELS: Mapping[str, Any] = {
+    "perceptron": Perceptron,
+    "convnet": ConvNet,
+    "vgg16": VGG16,
+    "sklearn": Estimator,
+    "program": Program,
+}
+
+
+def _check_training(training: Training) -> None:
+    if find_spec("torch") is None:
+        raise MissingExtraError("a network", "torch")
+    training.check()
+
+
+def _need_pixels(kind: str, dataset: Dataset) -> None:
+    if dataset.features.ndim != 4:
+        raise InputError(
+            f"the model {kind!r} reads images (n, 3, height, width), but {dataset.name} has rows of shape "
+            f'{dataset.features.shape[1:]}: take features = "pixels", or the model perceptron'
+        )
+
+
+# What goes in.
+
+
+def flatten(features: Any) -> npt.NDArray[np.float32]:
+    """Rows of numbers, whatever their shape was."""
+    return as_floats(features).reshape(len(features), -1)
+
+
+def center_pixels(images: Any) -> npt.NDArray[np.float32]:
+    """Bytes as numbers from -1 to 1."""
+    return (as_floats(images) - 127.5) / 127.5
+
+
+def scale_pixels(images: Any) -> npt.NDArray[np.float32]:
+    """Bytes as ImageNet's weights expect them."""
+    return ((as_floats(images) / 255 - IMAGENET_MEAN) / IMAGENET_SPREAD).astype(np.float32)
+
+
+# The modules.
+
+
+def build_perceptron(widths: tuple[int, ...], dropout: float) -> Any:
+    """Linear layers of these widths; dropout before each but the first."""
+    from torch import nn
+
+    layers: list[Any] = [nn.Linear(widths[0], widths[1])]
+    for width, wider in pairwise(widths[1:]):
+        layers += [nn.ReLU(), *([nn.Dropout(dropout)] if dropout else []), nn.Linear(width, wider)]
+    return nn.Sequential(*layers)
+
+
+def build_convnet(shape: tuple[int, ...], channels: tuple[int, ...], hidden: int, classes: int) -> Any:
+    """(3, 32, 32) -> a block for each entry of `channels`, each halving the sides -> hidden -> classes."""
+    from torch import nn
+
+    layers: list[Any] = []
+    depth, side = shape[0], shape[1]
+    for width in channels:
+        layers += [nn.Conv2d(depth, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2)]
+        depth, side = width, side // 2
+    layers += [nn.Flatten(), nn.Linear(depth * side * side, hidden), nn.ReLU(), nn.Linear(hidden, classes)]
+    return nn.Sequential(*layers)
+
+
+def build_vgg16(shape: tuple[int, ...], classes: int, weights: Path | None) -> Any:
+    """The convolutions numbered as torchvision numbers them, so that its weights fit; then two layers of 4,096."""
+    from torch import nn
+
+    convolutions: list[Any] = []
+    depth, side = shape[0], shape[1]
+    for width in VGG16_LAYERS:
+        if width == 0:
+            convolutions.append(nn.MaxPool2d(2))
+            side //= 2
+        else:
+            convolutions += [nn.Conv2d(depth, width, 3, padding=1), nn.ReLU()]
+            depth = width
+    features = nn.Sequential(*convolutions)
+    if weights is not None:
+        features.load_state_dict(_read_weights(weights))
+    head = (nn.Linear(depth * side * side, VGG16_WIDTH), nn.ReLU(), nn.Linear(VGG16_WIDTH, VGG16_WIDTH), nn.ReLU())
+    return nn.Sequential(features, nn.Flatten(), *head, nn.Linear(VGG16_WIDTH, classes))
+
+
+def _read_weights(path: Path) -> dict[str, Any]:
+    """The convolutions' weights out of a state file."""
+    import pickle
+
+    import torch
+
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        found = {key.removeprefix("features."): state[key] for key in state if key.startswith("features.")}
+    except (OSError, RuntimeError, pickle.UnpicklingError, AttributeError, TypeError, EOFError) as error:
+        raise InputError(f"{path} cannot be read as weights of VGG-16: get them from {VGG16_WEIGHTS}") from error
+    if not found:
+        raise InputError(f"{path} holds no weights named features.*: get VGG-16's from {VGG16_WEIGHTS}")
+    return found

@@ -1,0 +1,28 @@
+"""The trainer protocol, and its adapters for libraries that train.
+
+`protocol.py` says what a model must answer; the adapters are `SklearnMLP` (scikit-learn's perceptron, the demo's),
+`SklearnTrainer` (any scikit-learn classifier), `TorchTrainer` (any torch module) and `ProgramTrainer` (a program that
+is called with paths and answers in Parquet). Libraries are imported when a model is first trained.
+
+What it does not do: choose rows, or keep state between rounds.
+"""
+
+from hedgerow.models.estimators import FittedEstimator, SklearnTrainer
+from hedgerow.models.networks import FittedNetwork, TorchTrainer, Training
+from hedgerow.models.perceptron import FittedMLP, SklearnMLP
+from hedgerow.models.programs import FittedProgram, ProgramTrainer
+from hedgerow.models.protocol import Fitted, Trainer
+
+__all__ = [
+    "Fitted",
+    "FittedEstimator",
+    "FittedMLP",
+    "FittedNetwork",
+    "FittedProgram",
+    "ProgramTrainer",
+    "SklearnMLP",
+    "SklearnTrainer",
+    "TorchTrainer",
+    "Trainer",
+    "Training",
+]

@@ -1,0 +1,60 @@
+"""Any scikit-learn classifier with `predict_proba`, as a `Trainer`.
+
+An estimator has no hidden layer. What stands for its embedding is `embed(estimator, features)`, and without one the
+features themselves.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from hedgerow import checks
+from hedgerow.errors import InputError
+from hedgerow.models.protocol import Floats, Labels, check_labels
+
+Embed = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class SklearnTrainer:
+    """`make()` gives a fresh estimator, or a pipeline of them; each parameter named `random_state` is set to the seed.
+
+    All `classes` have a column in the probabilities, whether or not the labels hold them.
+    """
+
+    make: Callable[[], Any]
+    classes: int
+    embed: Embed | None = None
+
+    def fit(self, features: Any, labels: Labels, *, seed: int) -> "FittedEstimator":
+        check_labels(labels, features, self.classes)
+        estimator = self.make()
+        if not hasattr(estimator, "predict_proba"):
+            raise InputError(f"{type(estimator).__name__} gives no probabilities: take a classifier with predict_proba")
+        seeded = [key for key in estimator.get_params() if key.rpartition("__")[2] == "random_state"]
+        estimator.set_params(**dict.fromkeys(seeded, checks.seed(seed) % 2**32))  # scikit-learn takes no wider seed
+        with threadpool_limits(limits=1, user_api="blas"):  # the sums' order must not depend on the number of threads
+            estimator.fit(features, labels)
+        return FittedEstimator(estimator, self.classes, self.embed)
+
+
+@dataclass(frozen=True)
+class FittedEstimator:
+    """A fitted estimator, and how its embeddings are made."""
+
+    estimator: Any
+    classes: int
+    embed: Embed | None = None
+
+    def probabilities(self, features: Any) -> npt.NDArray[np.float32]:
+        whole = np.zeros((len(features), self.classes), np.float32)
+        with threadpool_limits(limits=1, user_api="blas"):
+            whole[:, self.estimator.classes_] = self.estimator.predict_proba(features)
+        return whole
+
+    def embeddings(self, features: Any) -> Floats:
+        return np.asarray(features if self.embed is None else self.embed(self.estimator, features), np.float32)

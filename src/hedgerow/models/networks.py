@@ -1,0 +1,198 @@
+"""Any torch module that ends in a linear layer, as a `Trainer`.
+
+The embedding is what the module's last linear layer reads: its "penultimate layer" (paper, section 3.1), caught by a
+hook, so that the module need not know of it. Training is cross-entropy by minibatches that are drawn from the seed; on
+a CPU with a fixed number of threads the same rows, labels and seed give the same weights, bit for bit, which is what
+lets an experiment go on from the rows it labeled without keeping its models.
+
+What it does not do: promise the same bits on a GPU, or train on several.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import checks
+from hedgerow.errors import InputError, MissingExtraError
+from hedgerow.models.protocol import Labels, check_labels, draw_walk
+
+OPTIMIZERS = ("adam", "sgd")
+SCHEDULES = ("constant", "cosine")
+PREDICT_ROWS = 1024  # rows that go through the network at a time
+
+
+def as_floats(features: Any) -> npt.NDArray[np.float32]:
+    """Features as the module reads them, in memory of their own: the pool's may be mapped and read-only."""
+    return np.array(features, np.float32)
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a module is trained: `epochs` passes over the labeled rows, or exactly `steps` minibatches if that is given.
+
+    `device` is "auto": a GPU if there is one.
+    """
+
+    epochs: int = 20
+    steps: int | None = None
+    batch_rows: int = 100
+    learning_rate: float = 1e-3
+    optimizer: str = "adam"
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    threads: int = 1
+    device: str = "auto"
+
+    def check(self) -> None:
+        """Refuse what torch could not work with."""
+        for name in ("epochs", "batch_rows", "threads"):
+            checks.integer(getattr(self, name), name, least=1)
+        if self.steps is not None:
+            checks.integer(self.steps, "steps", least=1)
+        checks.real(self.learning_rate, "learning_rate", above=0)
+        checks.real(self.momentum, "momentum", least=0)
+        checks.real(self.weight_decay, "weight_decay", least=0)
+        checks.option(self.optimizer, "optimizer", OPTIMIZERS)
+        checks.option(self.schedule, "schedule", SCHEDULES)
+
+
+@dataclass(frozen=True)
+class TorchTrainer:
+    """`make()` gives a fresh module, whose first weights torch draws by the seed.
+
+    `prepare` turns rows of features into float32 arrays; `augment(batch, generator)` changes a minibatch of tensors
+    before a step. Needs the extra `torch`.
+    """
+
+    make: Callable[[], Any]
+    classes: int
+    training: Training = Training()
+    prepare: Callable[[Any], npt.NDArray[np.float32]] = as_floats
+    augment: Callable[[Any, Any], Any] | None = None
+
+    def fit(self, features: Any, labels: Labels, *, seed: int) -> "FittedNetwork":
+        self.training.check()
+        check_labels(labels, features, self.classes)
+        torch = _import_torch()
+        device = _choose_device(torch, self.training.device)
+        with hold_steady(torch, self.training.threads, checks.seed(seed)):
+            module = self.make().to(device)
+            last = find_last(torch, module)
+            self._train(torch, module, features, labels, np.random.default_rng(seed), device)
+        return FittedNetwork(module.eval(), last, self.prepare, self.training.threads, device)
+
+    def _train(
+        self, torch: Any, module: Any, features: Any, labels: Labels, rng: np.random.Generator, device: Any
+    ) -> None:
+        batch_rows = min(self.training.batch_rows, len(labels))
+        steps = self.training.steps or self.training.epochs * max(1, len(labels) // batch_rows)
+        walk = draw_walk(len(labels), steps * batch_rows, rng).reshape(steps, batch_rows)
+        optimizer, schedule = _make_optimizer(torch, module, self.training, steps)
+        generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
+        targets = torch.from_numpy(np.asarray(labels, np.int64)).to(device)
+        module.train()
+        for rows in walk:
+            batch = _load_batch(torch, self.prepare(features[rows]))
+            if self.augment is not None:
+                batch = self.augment(batch, generator)
+            loss = torch.nn.functional.cross_entropy(module(batch.to(device)), targets[rows])
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+
+@dataclass(frozen=True, eq=False)
+class FittedNetwork:
+    """A trained module, and its last linear layer."""
+
+    module: Any
+    last: Any
+    prepare: Callable[[Any], npt.NDArray[np.float32]]
+    threads: int
+    device: Any
+
+    def probabilities(self, features: Any) -> npt.NDArray[np.float32]:
+        torch = _import_torch()
+        return self._answer(features, lambda batch: torch.softmax(self.module(batch), dim=1))
+
+    def embeddings(self, features: Any) -> npt.NDArray[np.float32]:
+        read: list[Any] = []
+        hook = self.last.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+
+        def embed(batch: Any) -> Any:
+            self.module(batch)
+            return read.pop().flatten(1)
+
+        try:
+            return self._answer(features, embed)
+        finally:
+            hook.remove()
+
+    def _answer(self, features: Any, action: Callable[[Any], Any]) -> npt.NDArray[np.float32]:
+        torch = _import_torch()
+        parts = []
+        with hold_steady(torch, self.threads, 0), torch.inference_mode():
+            for start in range(0, len(features), PREDICT_ROWS):
+                batch = _load_batch(torch, self.prepare(features[start : start + PREDICT_ROWS]))
+                parts.append(action(batch.to(self.device)).cpu().numpy())
+        return np.concatenate(parts)
+
+
+def find_last(torch: Any, module: Any) -> Any:
+    """The last linear layer, in the order in which the module names its parts."""
+    linear = [part for part in module.modules() if isinstance(part, torch.nn.Linear)]
+    if not linear:
+        raise InputError(f"{type(module).__name__} has no linear layer: what its last one reads is the embedding")
+    return linear[-1]
+
+
+@contextmanager
+def hold_steady(torch: Any, threads: int, seed: int) -> Iterator[None]:
+    """A fixed number of threads and torch's generator at `seed`; both as they were before, when the block ends."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> tuple[Any, Any]:
+    """The optimizer, and what changes its learning rate from step to step."""
+    given: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
+    if training.optimizer == "adam":
+        optimizer = torch.optim.Adam(module.parameters(), **given)
+    else:
+        optimizer = torch.optim.SGD(module.parameters(), momentum=training.momentum, **given)
+    schedulers = torch.optim.lr_scheduler
+    if training.schedule == "cosine":
+        return optimizer, schedulers.CosineAnnealingLR(optimizer, T_max=steps)
+    return optimizer, schedulers.ConstantLR(optimizer, factor=1.0)
+
+
+def _load_batch(torch: Any, prepared: npt.NDArray[np.float32]) -> Any:
+    """A tensor; images with their channels last in memory, which convolutions on a CPU run twice as fast on."""
+    batch = torch.from_numpy(prepared)
+    return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
+
+
+def _choose_device(torch: Any, name: str) -> Any:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("TorchTrainer", "torch") from None
+    return torch

@@ -1,0 +1,79 @@
+"""The page of results: made of result files alone, it says of each claim of the paper whether it is found again."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tree
+
+import make_results
+from hedgerow.experiments import Arm, Dataset, Recipe, report_experiment, run_experiment
+from hedgerow.models import SklearnTrainer
+from hedgerow.strategies import STRATEGIES, ClusterMargin
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a result file holds, of an experiment that is over in a moment."""
+    from sklearn.naive_bayes import GaussianNB
+
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 130)
+    features = np.eye(3)[labels] + rng.normal(0, 0.6, (130, 3)) + 2
+    blobs = Dataset("blobs", 3, features[:100], labels[:100], features[100:], labels[100:])
+    others = [Arm(name, STRATEGIES[name]()) for name in ("margin", "badge", "coreset", "random")]
+    arms = (Arm("cluster-margin", ClusterMargin(2.0)), *others)
+    recipe = Recipe("svhn", arms, seed_rows=10, batch_rows=(8, 16), rounds=2, trials=3, reproduces="A claim.")
+    folder = tmp_path_factory.mktemp("results") / "run"
+    run_experiment(recipe, folder, dataset=blobs, trainer=SklearnTrainer(GaussianNB, 3))
+    report_experiment(folder)
+    held: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return held
+
+
+def test_a_section_has_the_commands_the_curves_and_the_claims(result: dict[str, Any]) -> None:
+    text = make_results.section(result)
+    assert "hedgerow experiment run svhn --out svhn --data DATA --jobs 2" in text
+    assert "![svhn: accuracy by labels, batches of 16](figures/svhn-16.svg)" in text
+    assert "| cluster-margin is level with margin |" in text
+    assert "| margin is above badge |" in text
+    assert text.count("found again") == 2  # a table for each batch size
+    assert "| rows a batch | cluster-margin | badge | coreset | random |" in text
+    assert "| strategy | 10 labels | 18 labels | 26 labels |" in text
+
+
+def test_figures_are_files_that_stand_alone(result: dict[str, Any]) -> None:
+    drawn = make_results.draw(result)
+    assert set(drawn) == {"svhn-8.svg", "svhn-16.svg", "svhn-sweep.svg"}
+    for figure in drawn.values():
+        assert ElementTree.fromstring(figure).tag.endswith("svg")
+        assert "var(--series-0)" in figure
+        assert "--series-0:#" in figure
+    assert make_results.draw(result) == drawn
+
+
+@pytest.mark.parametrize(
+    ("relation", "verdict", "told"),
+    [
+        ("above", "better", "yes"),
+        ("above", "worse", "no: below"),
+        ("above", "undecided", "undecided"),
+        ("level", "undecided", "yes: no difference shown"),
+        ("level", "better", "no: better"),
+        ("not above", "worse", "yes"),
+        ("not above", "better", "no: above"),
+    ],
+)
+def test_a_claim_is_judged_by_the_interval(relation: str, verdict: str, told: str) -> None:
+    assert make_results.judge(relation, verdict) == told
+
+
+def test_every_result_is_a_recipes_and_every_figure_a_results() -> None:
+    names = [path.stem for path in make_results.RESULTS.glob("*.json")]
+    assert set(names) <= set(make_results.ORDER)
+    drawn = {file for name in names for file in make_results.draw(make_results.read(name))}
+    assert {path.name for path in (tree.ROOT / "docs" / "figures").glob("*.svg")} == drawn
+    assert all(Path(path).stat().st_size < 1_000_000 for path in make_results.RESULTS.glob("*.json"))

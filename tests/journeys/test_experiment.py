@@ -1,0 +1,203 @@
+"""Experiments from the shell: run, killed at any point, resumed, shared out, reported; mistakes in one line."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from page import check_self_contained
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+RECIPE = """
+name = "small"
+reproduces = "Nothing: enough of everything to run every line."
+trials = 2
+seed_rows = 20
+batch_rows = 15
+rounds = 2
+[dataset]
+name = "arrays"
+[model]
+kind = "sklearn"
+estimator = "sklearn.ensemble.RandomForestClassifier"
+options = { n_estimators = 5 }
+[clusters]
+average_size = 3
+method = "exact"
+[[strategies]]
+strategy = "cluster-margin"
+margin_factor = 2
+[[strategies]]
+strategy = "margin"
+[[strategies]]
+strategy = "badge"
+"""
+# The command line, killed when a round is written for the n-th time: after it, or before the file has its name.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from hedgerow import cli, store
+from hedgerow.experiments.records import Ledger
+
+kill_at, half_way, writes, keep = int(sys.argv.pop(1)), sys.argv.pop(1) == "half-way", 0, Ledger.write_round
+def die(*_): os.kill(os.getpid(), signal.SIGKILL)
+def write(self, path, done):
+    global writes
+    writes += 1
+    if writes == kill_at and half_way:
+        Path.replace = die
+    keep(self, path, done)
+    if writes == kill_at:
+        die()
+Ledger.write_round = write
+cli.main()
+"""
+START = "from hedgerow.cli import main\nif __name__ == '__main__':\n    main()"
+
+
+def start(*arguments: Any, program: str = START) -> list[str]:
+    return [sys.executable, "-c", program, *map(str, arguments)]
+
+
+def call(*arguments: Any, program: str = START) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(start(*arguments, program=program), capture_output=True, text=True, check=False)
+
+
+def read_values(folder: Path) -> list[tuple[str, ...]]:
+    """The results without their times."""
+    with (folder / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    return [tuple(value for key, value in row.items() if "seconds" not in key) for row in rows]
+
+
+def run(recipe: Path, out: Path, *more: Any, program: str = START) -> subprocess.CompletedProcess[str]:
+    arguments = ("experiment", "run", recipe, "--data", recipe.parent, "--out", out)
+    return call(*more[: 2 * (program == KILLED)], *arguments, *more[2 * (program == KILLED) :], program=program)
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recipe and, beside it, the data of a user's own."""
+    folder = tmp_path_factory.mktemp("experiment")
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 150)
+    features = np.eye(3)[labels] + rng.normal(0, 0.4, (150, 3))
+    for name, array in (("features", features), ("labels", labels)):
+        np.save(folder / f"{name}.npy", array[:100])
+        np.save(folder / f"test_{name}.npy", array[100:])
+    (folder / "small.toml").write_text(RECIPE)
+    return folder / "small.toml"
+
+
+@pytest.fixture(scope="module")
+def whole(recipe: Path) -> Path:
+    """The run that nobody interrupted."""
+    done = run(recipe, recipe.parent / "whole", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["trials"] == 2
+    assert done.stderr == ""  # no progress in a pipe
+    return recipe.parent / "whole"
+
+
+def test_killed_again_and_again_it_ends_the_same(recipe: Path, whole: Path, tmp_path: Path) -> None:
+    for kill_at, when in [(1, "half-way"), (3, "half-way"), (1, "after"), (4, "after")]:
+        done = run(recipe, tmp_path / "run", kill_at, when, program=KILLED)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not (tmp_path / "run" / "results.csv").exists()
+    done = run(recipe, tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert read_values(tmp_path / "run") == read_values(whole)
+    for path in whole.glob("trials/*/*/*.parquet"):
+        assert pq.read_table(path).equals(pq.read_table(tmp_path / "run" / path.relative_to(whole)))
+
+
+def test_shared_out_and_killed_it_ends_the_same(recipe: Path, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = start("experiment", "run", recipe, "--data", recipe.parent, "--out", out, "--jobs", 2)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not list(out.glob("trials/*/seed.parquet")):
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGKILL)
+    done = run(recipe, out, "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    assert read_values(out) == read_values(whole)
+
+
+def test_the_report(whole: Path) -> None:
+    done = call("experiment", "report", whole)
+    assert done.returncode == 0, done.stderr
+    for part in ("50 labels", "cluster-margin", "less margin", "percent of labels", "report.html"):
+        assert part in done.stdout
+    check_self_contained((whole / "report.html").read_text())
+    told = json.loads(call("experiment", "report", whole, "--json").stdout)
+    assert told == json.loads((whole / "summary.json").read_text())
+
+
+def test_the_list_names_every_recipe() -> None:
+    told = json.loads(call("experiment", "list", "--json").stdout)
+    assert {"cifar10", "svhn-vgg16", "sweep-covtype"} <= set(told)
+    assert all(one["reproduces"] and one["takes"] for one in told.values())
+
+
+MODEL = RECIPE[RECIPE.index("kind =") : RECIPE.index("[clusters]")]
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "parts"),
+    [
+        (("rounds = 2", "round = 2"), [], ["unknown key in the recipe 'round'", "did you mean 'rounds'"]),
+        (("rounds = 2", "rounds = 9"), [], ["ask for 155 labels, but the pool has 100 rows"]),
+        (
+            ('"arrays"', '"cifar10"'),
+            [],
+            ["lacks data_batch_1", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"],
+        ),
+        (('"arrays"', '"svhn"'), ["--data", "nowhere"], ["nowhere", "train_32x32.mat", "http://ufldl.stanford.edu"]),
+        ((MODEL, 'kind = "program"\ncommand = ["x"]\n'), [], ["needs clusters, but the model gives no embeddings"]),
+        (("", ""), ["--trials", "0"], ["trials must be at least 1"]),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_runs(
+    change: tuple[str, str], more: list[str], parts: list[str], recipe: Path, tmp_path: Path
+) -> None:
+    bad = recipe.with_name("bad.toml")
+    bad.write_text(RECIPE.replace(*change))
+    done = run(bad, tmp_path / "run", *more)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("hedgerow: ")
+    assert done.stderr.count("\n") == 1
+    assert all(part in done.stderr for part in parts), done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_program_trains(recipe: Path, tmp_path: Path) -> None:
+    command = json.dumps([sys.executable, str(EXAMPLES / "black_box.py")])
+    text = RECIPE.replace(MODEL, f'kind = "program"\ncommand = {command}\nembeddings = true\n')
+    path = recipe.with_name("program.toml")
+    path.write_text(text[: text.index("[[strategies]]")] + '[[strategies]]\nstrategy = "coreset"\n')
+    done = run(path, tmp_path / "run", "--trials", 1)
+    assert done.returncode == 0, done.stderr
+    final = [row for row in read_values(tmp_path / "run") if row[4] == "2" and row[6] == "accuracy"]
+    assert float(final[0][7]) > 0.8
+
+
+def test_the_example_of_ones_own_data_and_model_runs(tmp_path: Path) -> None:
+    script = EXAMPLES / "own_data_and_model.py"
+    command = [sys.executable, "-W", "error", str(script), str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "cluster-margin" in done.stdout
+    assert (tmp_path / "run" / "report.html").exists()
+    body = script.read_text().split('"""')[2].split("import SklearnTrainer")[1]
+    assert len([line for line in body.splitlines() if line.strip()]) <= 12

@@ -1,0 +1,177 @@
+"""Recipes: those that are shipped say what the paper says, and every mistake in one is named."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hedgerow.errors import InputError
+from hedgerow.experiments import Arm, Recipe, list_recipes, load_recipe
+from hedgerow.experiments.architectures import Perceptron
+from hedgerow.experiments.recipes import Clustering, parse_recipe
+from hedgerow.strategies import Badge, ClusterMargin, CoreSet, Margin, Random, StochasticMargin
+
+PAPER = {"cifar10", "cifar100", "svhn", "cifar10-vgg16", "cifar100-vgg16", "svhn-vgg16"}
+
+
+def make_tables(**changes: Any) -> dict[str, Any]:
+    tables: dict[str, Any] = {
+        "name": "small",
+        "trials": 2,
+        "seed_rows": 30,
+        "batch_rows": 20,
+        "rounds": 2,
+        "dataset": {"name": "redundant-digits", "originals": 60},
+        "model": {"kind": "perceptron", "hidden": [16], "training": {"steps": 20}},
+        "strategies": [{"strategy": "margin"}, {"strategy": "cluster-margin", "margin_factor": 3}],
+    }
+    tables |= changes
+    return {key: value for key, value in tables.items() if value is not None}
+
+
+def test_the_shelf_holds_what_the_paper_and_its_ablations_need() -> None:
+    others = {"ablation-badge", "ablation-clusters", "covtype", "sweep-covtype", "sweep-digits"}
+    assert set(list_recipes()) == PAPER | others
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_every_shipped_recipe_is_read_and_tells_its_story(name: str) -> None:
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    assert recipe.reproduces
+    assert recipe.takes
+    assert recipe.baseline in {arm.name for arm in recipe.strategies}
+    assert recipe.describe()["strategies"]
+
+
+@pytest.mark.parametrize("name", sorted(PAPER))
+def test_the_papers_setting(name: str) -> None:
+    recipe = load_recipe(name)
+    assert (recipe.seed_rows, recipe.batch_rows, recipe.rounds, recipe.metric) == (10_000, (5_000,), 4, "accuracy")
+    assert recipe.trials == (3 if name == "svhn" else 10)
+    chosen = {arm.name: arm.strategy for arm in recipe.strategies}
+    partitions = 10 if name == "cifar100-vgg16" else 1
+    assert chosen == {
+        "cluster-margin": ClusterMargin(margin_factor=1.25),
+        "margin": Margin(),
+        "badge": Badge(partitions=partitions),
+        "coreset": CoreSet(),
+        "random": Random(),
+        "stochastic-margin": StochasticMargin(),
+    }
+    assert {arm.clusters.average_size for arm in recipe.strategies} == {1.25}
+
+
+def test_the_ablations_and_the_sweep() -> None:
+    badge = {arm.name: arm.strategy for arm in load_recipe("ablation-badge").strategies}
+    assert badge["badge, 1 partition"] == Badge(partitions=1)
+    assert badge["badge, 10 partitions"] == Badge(partitions=10)
+    methods = [arm.clusters.method for arm in load_recipe("ablation-clusters").strategies if "clusters" in arm.needs]
+    assert methods == ["certified", "multiround", "assign"]
+    for name in ("sweep-covtype", "sweep-digits"):
+        arms = load_recipe(name).strategies
+        assert [arm.strategy.margin_factor for arm in arms if "clusters" in arm.needs] == [1, 1.25, 3, 10]
+    assert load_recipe("covtype").batch_rows == (5_000, 50_000)
+
+
+def test_a_recipe_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'name = "mine"\ntrials = 1\nseed_rows = 5\nbatch_rows = [2, 4]\nrounds = 3\n'
+        '[dataset]\nname = "redundant-digits"\n[model]\nkind = "perceptron"\nhidden = [8]\n'
+        "[clusters]\naverage_size = 2\n"
+        '[[strategies]]\nstrategy = "cluster-margin"\nname = "ours"\nclusters = { method = "exact" }\n'
+    )
+    recipe = load_recipe(path)
+    assert recipe.batch_rows == (2, 4)
+    assert recipe.model == Perceptron(hidden=(8,))
+    assert recipe.strategies == (Arm("ours", ClusterMargin(), Clustering(2.0, "exact", "cosine")),)
+    assert recipe.baseline == "ours"
+    assert recipe.plan(4, recipe.strategies[0].clusters).average_size == 2
+
+
+def change(part: str, **options: Any) -> dict[str, Any]:
+    return {part: make_tables()[part] | options}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch_row": 3}, "unknown key in the recipe 'batch_row': did you mean 'batch_rows'"),
+        ({"trials": None}, "the recipe lacks the key 'trials'"),
+        ({"trials": 0}, "trials must be at least 1"),
+        ({"trials": "ten"}, "trials in the recipe must be a whole number, got 'ten'"),
+        ({"batch_rows": []}, "batch_rows must be a number of rows"),
+        ({"name": 3}, "name in the recipe must be text"),
+        ({"metric": "acuracy"}, "unknown metric 'acuracy': did you mean 'accuracy'"),
+        ({"baseline": "random"}, "unknown baseline 'random': did you mean 'margin'|known: margin, cluster-margin"),
+        ({"dataset": None}, r"lacks the table \[dataset\]"),
+        ({"dataset": {}}, r"\[dataset\] needs a name: cifar10"),
+        (change("dataset", name="cifar"), "unknown dataset name 'cifar': did you mean 'cifar"),
+        (change("dataset", original=3), r"unknown key in \[dataset\] 'original': did you mean 'originals'"),
+        (change("model", kind="perceptrons"), "unknown model kind 'perceptrons': did you mean 'perceptron'"),
+        (change("model", hiden=[3]), r"unknown key in \[model\] 'hiden': did you mean 'hidden'"),
+        (change("model", hidden=3), r"hidden in \[model\] must be a list, got 3"),
+        (change("model", epochs=3), r"unknown key in \[model\] 'epochs'"),
+        (
+            change("model", training={"learning_rate": "fast"}),
+            r"learning_rate in training in \[model\] must be a number",
+        ),
+        (
+            change("model", training={"epoch": 3}),
+            r"unknown key in training in \[model\] 'epoch': did you mean 'epochs'",
+        ),
+        (change("model", training=3), r"training in \[model\] must be a table, got 3"),
+        ({"clusters": {"size": 3}}, r"unknown key in \[clusters\] 'size'"),
+        ({"clusters": {"method": "exat"}}, "unknown method in .clusters. 'exat': did you mean 'exact'"),
+        ({"clusters": {"average_size": 0.5}}, "average_size in .clusters. must be at least 1"),
+        ({"clusters": 3}, "clusters must be a table, got 3"),
+        ({"strategies": None}, r"lacks the table \[\[strategies\]\]"),
+        ({"strategies": []}, "needs at least one table"),
+        ({"strategies": [{"name": "x"}]}, "needs a strategy: cluster-margin"),
+        ({"strategies": [{"strategy": "margins"}]}, "unknown strategy 'margins': did you mean 'margin'"),
+        ({"strategies": [{"strategy": "badge", "partition": 2}]}, "'partition': did you mean 'partitions'"),
+        ({"strategies": [{"strategy": "badge", "nam": "b"}]}, "'nam': did you mean 'name'"),
+        ({"strategies": [{"strategy": "margin"}] * 2}, "two strategies are called 'margin'"),
+        ({"strategies": [{"strategy": "margin", "clusters": {"method": "exact"}}]}, "uses no clusters"),
+        ({"strategies": [{"strategy": "cluster-margin", "margin_factor": 0.5}]}, "margin_factor"),
+        (
+            {"model": {"kind": "program", "command": ["x"]}},
+            "the strategy 'cluster-margin' needs clusters, but the model gives no embeddings",
+        ),
+        ({"model": {"kind": "program", "command": ["x"], "embeddings": 1}}, "must be true or false, got 1"),
+    ],
+)
+def test_a_mistake_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_recipe(make_tables(**changes))
+
+
+def test_a_folder_of_the_same_name_is_no_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cifar10").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load_recipe("cifar10").name == "cifar10"
+
+
+def test_a_recipe_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown recipe 'cifar11': did you mean 'cifar1"):
+        load_recipe("cifar11")
+    with pytest.raises(InputError, match="does not exist: name a TOML file, or one of"):
+        load_recipe(tmp_path / "none.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("name = \n")
+    with pytest.raises(InputError, match="is not TOML"):
+        load_recipe(broken)
+
+
+def test_the_recipe_of_the_page_is_one(tmp_path: Path) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "experiments.md"
+    (tmp_path / "page.toml").write_text(page.read_text().split("```toml\n")[1].split("```")[0])
+    assert load_recipe(tmp_path / "page.toml").batch_rows == (500, 5_000)
+
+
+def test_sizes_are_held_to_the_pool() -> None:
+    recipe = Recipe("x", (Arm("random", Random()),), seed_rows=10, batch_rows=(5, 50), rounds=2, trials=1)
+    recipe.check(110)
+    with pytest.raises(InputError, match="ask for 110 labels, but the pool has 109 rows"):
+        recipe.check(109)

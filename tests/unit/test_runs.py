@@ -1,0 +1,228 @@
+"""Runs: every round a file, what is on disk is not done again, and going on gives what an uninterrupted run gives."""
+
+import csv
+import json
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from hedgerow.errors import InputError, StoreError
+from hedgerow.experiments import Arm, Clustering, Dataset, Recipe, report_experiment, run_experiment
+from hedgerow.experiments.datasets import Arrays, Covtype
+from hedgerow.experiments.records import COLUMNS, read_run
+from hedgerow.metrics import METRICS
+from hedgerow.strategies import ClusterMargin, Margin, Random
+from page import check_self_contained
+
+rng = np.random.default_rng(0)
+LABELS = rng.integers(0, 3, 200)
+FEATURES = (np.eye(3, 4)[LABELS] + rng.normal(0, 0.6, (200, 4))).astype(np.float32)
+BLOBS = Dataset("blobs", 3, FEATURES[:150], LABELS[:150], FEATURES[150:], LABELS[150:])
+CUT = Clustering(average_size=3.0, method="exact")
+RECIPE = Recipe(
+    "blobs",
+    (Arm("ours", ClusterMargin(2.0), CUT), Arm("margin", Margin()), Arm("random", Random())),
+    seed_rows=10,
+    batch_rows=(10, 20),
+    rounds=3,
+    trials=3,
+)
+
+
+COUNT: list[int] = []  # a seed for every model that was trained
+
+
+class Means:
+    """The smallest model."""
+
+    def fit(self, features: np.ndarray, labels: np.ndarray, *, seed: int) -> "FittedMeans":
+        COUNT.append(seed)
+        means = [features[labels == c].mean(axis=0) if np.any(labels == c) else np.zeros(4) for c in range(3)]
+        return FittedMeans(np.array(means) + seed % 7 / 100)  # the seed matters
+
+
+@dataclass(frozen=True)
+class FittedMeans:
+    means: np.ndarray
+
+    def probabilities(self, features: np.ndarray) -> np.ndarray:
+        odds = np.exp(-((features[:, None] - self.means) ** 2).sum(axis=2))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def embeddings(self, features: np.ndarray) -> np.ndarray:
+        return features + self.means[0]
+
+
+def run(folder: Path, **changes: Any) -> dict[int, Any]:
+    recipe = replace(RECIPE, **changes)
+    return run_experiment(recipe, folder, dataset=BLOBS, trainer=Means()).rounds
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    run(folder)
+    return folder
+
+
+def test_results_are_rows_that_a_person_can_load(whole: Path) -> None:
+    table = pq.read_table(whole / "results.parquet").to_pydict()
+    assert tuple(table) == COLUMNS
+    with (whole / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    # trials x batch sizes x strategies x rounds (and the seed set) x measures
+    assert len(rows) == len(table["value"]) == 3 * 2 * 3 * 4 * len(METRICS)
+    assert [float(row["value"]) for row in rows] == table["value"]
+    last = [row for row in rows if row["round"] == "3" and row["batch_rows"] == "20"]
+    assert {row["labeled"] for row in last} == {"70"}
+    assert {row["dataset"] for row in rows} == {"blobs"}
+    assert {row["metric"] for row in rows} == set(METRICS)
+
+
+def test_strategies_of_a_trial_share_their_start(whole: Path) -> None:
+    for rounds in read_run(whole).rounds.values():
+        for trial in range(3):
+            firsts = [done for done in rounds if done.trial == trial and done.round == 0]
+            assert len({json.dumps(dict(done.values)) for done in firsts}) == 1
+            assert len({done.rows.tobytes() for done in firsts}) == 1
+    assert len(read_run(whole).clusters) == 3  # one clustering a trial, for both batch sizes
+
+
+def test_no_row_is_bought_twice(whole: Path) -> None:
+    for rounds in read_run(whole).rounds.values():
+        for name in ("ours", "margin", "random"):
+            rows = np.concatenate([done.rows for done in rounds if (done.strategy, done.trial) == (name, 1)])
+            assert len(np.unique(rows)) == len(rows) == rounds[3].labeled
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        ["trials/001/ours-10/2.parquet", "trials/001/ours-10/3.parquet"],
+        ["trials/002/random-20"],
+        ["trials/000/clusters-exact-cosine-3.parquet", "trials/000/ours-20"],
+        ["trials/001"],
+        ["trials/002/seed.parquet", "trials/002/margin-10/3.parquet"],
+    ],
+)
+def test_going_on_from_anywhere_gives_the_same(whole: Path, tmp_path: Path, gone: list[str]) -> None:
+    shutil.copytree(whole, tmp_path / "cut")
+    for name in gone:
+        path = tmp_path / "cut" / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    again = run(tmp_path / "cut")
+    expected = read_run(whole).rounds
+    assert again == expected  # labels and values; times may differ
+    for batch_rows, rounds in expected.items():
+        for done, other in zip(rounds, again[batch_rows], strict=True):
+            np.testing.assert_array_equal(done.rows, other.rows)
+
+
+def test_what_is_complete_trains_nothing(whole: Path) -> None:
+    before = len(COUNT)
+    run(whole)
+    assert len(COUNT) == before
+
+
+def test_trials_can_be_added(tmp_path: Path) -> None:
+    first = run_experiment(RECIPE, tmp_path / "run", trials=1, dataset=BLOBS, trainer=Means())
+    assert first.trials == 1
+    assert run(tmp_path / "run") == read_run(tmp_path / "run").rounds
+    assert read_run(tmp_path / "run").trials == 3
+
+
+def test_a_folder_of_another_run_is_refused(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="another run"):
+        run(whole, rounds=2)
+    other = replace(BLOBS, labels=(BLOBS.labels + 1) % 3)
+    with pytest.raises(StoreError, match="another run"):
+        run_experiment(RECIPE, whole, dataset=other, trainer=Means())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="is not a folder"):
+        run(tmp_path / "file")
+    with pytest.raises(StoreError, match="does not exist"):
+        run(tmp_path / "no" / "folder")
+
+
+def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="ask for 160 labels, but the pool has 150 rows"):
+        run(tmp_path / "run", batch_rows=(10, 50))
+    with pytest.raises(InputError, match="the recipe 'blobs' has no dataset"):
+        run_experiment(RECIPE, tmp_path / "run", trainer=Means())
+    with pytest.raises(InputError, match="the recipe 'blobs' has no model"):
+        run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS)
+    with pytest.raises(InputError, match="jobs must be at least 1"):
+        run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS, trainer=Means(), jobs=0)
+    with pytest.raises(InputError, match=r"the folder .* lacks features\.npy, labels\.npy"):
+        run_experiment(replace(RECIPE, dataset=Arrays()), tmp_path / "run", data=tmp_path, trainer=Means())
+    with pytest.raises(InputError, match=r"covtype\.data\.gz or covtype\.npz, from https://archive"):
+        run_experiment(replace(RECIPE, dataset=Covtype()), tmp_path / "run", data=tmp_path / "no", trainer=Means())
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_are_held_to_the_classes() -> None:
+    with pytest.raises(InputError, match="labels of blobs must be class numbers 0 to 1"):
+        replace(BLOBS, classes=2)
+    with pytest.raises(InputError, match="features has 150, labels has 149"):
+        replace(BLOBS, labels=BLOBS.labels[1:])
+
+
+def test_progress_counts_rounds(tmp_path: Path) -> None:
+    told: list[tuple[str, float]] = []
+    run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS, trainer=Means(), progress=lambda *one: told.append(one))
+    assert [done for _, done in told] == sorted(done for _, done in told)
+    assert told[0] == ("trial 1: first model (0 of 57 rounds, 3 trials)", 0.0)
+    assert any("trial 2: margin, batches of 20, round 3" in place for place, _ in told)
+
+
+def test_the_report_tells_it_all_in_one_file(whole: Path) -> None:
+    summary = report_experiment(whole)
+    text = summary.report.read_text()
+    page = check_self_contained(text)
+    assert page.tags.count("svg") == 3  # the sweep over batch sizes, and the curves of each
+    for part in ("Where diversity pays", "rows a batch", "Accuracy by labels, batches of 20",
+                 "Seconds a round", "ClusterMargin(margin_factor=2.0", "With 3 trials the intervals are rough",
+                 "Label savings, batches of 10", "average sizes reached", "log loss"):  # fmt: skip
+        assert part in text, part
+    told = json.loads((whole / "summary.json").read_text())
+    assert told["trials"] == 3
+    assert len(told["rounds"]) == 3 * 2 * 3 * 4
+    assert {one["verdict"] for one in told["findings"][0]["comparisons"]} <= {"better", "worse", "undecided"}
+    point = next(one for one in told["findings"][0]["points"] if (one["strategy"], one["round"]) == ("random", 2))
+    values = [one["accuracy"] for one in told["rounds"]
+              if (one["strategy"], one["round"], one["batch_rows"]) == ("random", 2, 10)]  # fmt: skip
+    assert point["mean"] == pytest.approx(np.mean(values))
+    assert point["error"] == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
+
+
+def test_a_report_of_a_run_under_way_tells_the_complete_trials(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "cut")
+    (tmp_path / "cut" / "trials/001/random-20/3.parquet").unlink()
+    summary = report_experiment(tmp_path / "cut")
+    assert summary.held.unfinished == (1,)
+    assert {done.trial for done in summary.held.rounds[10]} == {0, 2}
+    assert "2 complete, 1 unfinished" in summary.report.read_text()
+
+
+def test_one_strategy_alone_is_compared_with_none(tmp_path: Path) -> None:
+    run(tmp_path / "run", strategies=(Arm("random", Random()),), baseline="", trials=1)
+    summary = report_experiment(tmp_path / "run")
+    assert list(summary.tables()) == ["accuracy, batches of 10", "accuracy, batches of 20"]
+    check_self_contained(summary.report.read_text())
+    assert "Label savings" not in summary.report.read_text()
+    assert "One trial, so no standard errors" in summary.report.read_text()
+
+
+def test_a_report_of_nothing_is_refused(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not the folder of an experiment"):
+        report_experiment(tmp_path)
+    shutil.copytree(whole, tmp_path / "cut")
+    for trial in range(3):
+        (tmp_path / "cut" / f"trials/00{trial}/random-20/3.parquet").unlink()
+    with pytest.raises(InputError, match="holds no complete trial yet"):
+        report_experiment(tmp_path / "cut")
