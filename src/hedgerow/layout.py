@@ -73,7 +73,8 @@ def train(
     """Centers of cells from a sample of n rows."""
     rng = np.random.default_rng([search.seed, n])
     count = max(1, n // CELL)
-    sample = take(np.sort(rng.choice(n, min(n, cells.SAMPLE * count), replace=False)))
+    chosen = np.sort(rng.choice(n, min(n, cells.SAMPLE * count), replace=False))
+    sample = np.concatenate(team.map(take, np.array_split(chosen, team.size)))
     return cells.train_centers(sample, count, rng, team)
 
 

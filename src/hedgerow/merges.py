@@ -67,18 +67,20 @@ class Lists:
 
 def link_lists(found: Neighbors, reach: npt.NDArray[Any], team: Team) -> Lists:
     """The lists that were found, and in each whoever lists it and is within its reach (n,)."""
-    n = len(found.ids)
-    links = np.empty(n, np.int64)
-    last = found.gaps[:, -1].copy()
-    told = np.empty(found.ids.shape, np.bool_)
-    merging.count_links(found.ids, found.gaps, last, reach, told, links)
-    start = np.concatenate([[0], np.cumsum(links)]).astype(np.int64)
-    adjacent, width = np.empty(start[-1], np.int32), np.empty(start[-1], found.gaps.dtype)
-    merging.fill_links(found.ids, found.gaps, told, start, np.empty_like(links), adjacent, width)
+    ids, gaps = found.ids, found.gaps
+    n = len(ids)
+    told = np.empty(ids.shape, np.bool_)
+    last = gaps[:, -1].copy()
+    team.ranges(lambda lo, hi: merging.mark_told(ids, gaps, last, reach, lo, hi, told), n)
+    news, length = ids[told], (ids >= 0).sum(axis=1, dtype=np.int32)
+    start = np.concatenate([[0], np.cumsum(length + np.bincount(news, minlength=n))])
+    adjacent, width = np.empty(start[-1], np.int32), np.empty(start[-1], gaps.dtype)
+    team.ranges(lambda lo, hi: merging.copy_lists(ids, gaps, start, length, lo, hi, adjacent, width), n)
+    merging.append(news, np.nonzero(told)[0], gaps[told], start, length, adjacent, width)
     every = np.arange(n, dtype=np.int32)
     return Lists(
         start, adjacent, width,
-        length=links.astype(np.int32),
+        length=length,
         following=np.full_like(every, -1),
         last=every.copy(),
         parent=every,

@@ -117,16 +117,16 @@ def average_groups(
     count, d = int(labels.max(initial=-1)) + 1, vectors.raw.shape[1]
     sums, half = np.zeros((count, d)), np.empty(len(labels), vectors.dtype)
 
-    def add(first: int, last: int) -> None:
+    def add(part: int) -> None:
         for start in range(0, len(labels), BLOCK):
             group = labels[start : start + BLOCK]
-            mine = np.flatnonzero((group >= first) & (group < last))
+            mine = np.flatnonzero(group % team.size == part)
             taken = start + mine if rows is None else rows[start + mine]
             block = vectors.take(taken)
             half[start + mine] = vectors.half(block)
             kernels.add_rows(block, group[mine], sums)
 
-    team.ranges(add, count)
+    team.map(add, range(team.size))
     size = np.bincount(labels, minlength=count).astype(np.int64)
     held = np.maximum(size, 1)
     sums /= held[:, None]

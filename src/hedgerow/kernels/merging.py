@@ -45,41 +45,31 @@ def is_listed(ids, last, row, other, gap):
 
 
 @njit(cache=True, nogil=True)
-def count_links(ids, gaps, last, reach, told, links):
-    """told (n, k) = whether the neighbor must be told: it does not list the row, but the row is within its reach.
-
-    links[i] = length of i's list once it holds whoever it was told of. ids (n, k), -1: none.
-    """
-    n, k = ids.shape
-    links[:] = 0
-    for i in range(n):
-        for j in range(k):
+def mark_told(ids, gaps, last, reach, lo, hi, told):
+    """told[i, j] = whether i's j-th neighbor must be told of i: it does not list i, but i is within its reach."""
+    for i in range(lo, hi):
+        for j in range(ids.shape[1]):
             other = ids[i, j]
-            told[i, j] = False
-            if other >= 0:
-                links[i] += 1
-                if gaps[i, j] <= reach[other] and not is_listed(ids, last, other, i, gaps[i, j]):
-                    told[i, j] = True
-                    links[other] += 1
+            told[i, j] = other >= 0 and gaps[i, j] <= reach[other] and not is_listed(ids, last, other, i, gaps[i, j])
 
 
 @njit(cache=True, nogil=True)
-def fill_links(ids, gaps, told, start, position, adjacent, width):
-    """Those lists as one flat array: adjacent, width (e,), cluster i's at start[i]:start[i + 1]. position: scratch."""
-    n, k = ids.shape
-    position[:] = start[:n]
-    for i in range(n):
-        for j in range(k):
-            if ids[i, j] >= 0:
-                adjacent[position[i]] = ids[i, j]
-                width[position[i]] = gaps[i, j]
-                position[i] += 1
-        for j in range(k):
-            if told[i, j]:
-                other = ids[i, j]
-                adjacent[position[other]] = i
-                width[position[other]] = gaps[i, j]
-                position[other] += 1
+def copy_lists(ids, gaps, start, length, lo, hi, adjacent, width):
+    """The lists that were found, one after the other from start[i] on; length[i] entries of each."""
+    for i in range(lo, hi):
+        for j in range(length[i]):
+            adjacent[start[i] + j] = ids[i, j]
+            width[start[i] + j] = gaps[i, j]
+
+
+@njit(cache=True, nogil=True)
+def append(rows, others, gaps, start, length, adjacent, width):
+    """Puts others[i], gaps[i] at the end of the list of rows[i]; length grows with them."""
+    for i in range(len(rows)):
+        place = start[rows[i]] + length[rows[i]]
+        adjacent[place] = others[i]
+        width[place] = gaps[i]
+        length[rows[i]] += 1
 
 
 @njit(cache=True, nogil=True)
