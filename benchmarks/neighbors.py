@@ -41,7 +41,11 @@ def search_by_cells(points, k, more, threads):
         living, cells = layout.sort_living(pool, search, team)
         found = layout.look_around(living, cells, search, np.inf, team)
         ids = np.empty((n, k), np.int64)
-        ids[living.point] = np.where(found.ids >= 0, living.point[found.ids], -1)
+
+        def name(lo, hi):
+            ids[living.point[lo:hi]] = np.where(found.ids[lo:hi] >= 0, living.point[found.ids[lo:hi]], -1)
+
+        team.ranges(name, n)
     return ids
 
 

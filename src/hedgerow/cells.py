@@ -20,7 +20,8 @@ Floats = npt.NDArray[Any]
 
 SAMPLE = 32  # training points a cell: more moves the centers little
 ITERATIONS = 5  # Lloyd's steps: cells need to be compact, not optimal
-REACH = 3  # a point meets the cells of its coarse center and of the three next to it
+COARSE = 3  # coarse centers: the square root of so many times the cells; more follow the groups of a pool better
+NEAR = 15  # coarse centers whose cells come into question as neighbors
 BLOCK = 1024  # rows of one product in training and assignment
 ROWS = 1 << 16  # rows handed to a thread for assignment
 AROUND = 64  # cells that come into question as neighbors of a cell
@@ -35,13 +36,21 @@ class Centers:
     fine: Floats
     coarse_of: npt.NDArray[np.int64]  # (c,) ascending
 
-    def around(self, reach: int) -> list[npt.NDArray[np.int64]]:
-        """For each coarse center the cells of the `reach` coarse centers nearest to it, its own first."""
-        gaps = half_norms(self.coarse) - self.coarse @ self.coarse.T
-        np.fill_diagonal(gaps, -np.inf)
-        near = np.argsort(gaps, axis=1, kind="stable")[:, :reach]
-        edges = np.searchsorted(self.coarse_of, np.arange(len(self.coarse) + 1))
-        return [np.concatenate([np.arange(edges[t], edges[t + 1]) for t in row]) for row in near]
+    def edges(self) -> npt.NDArray[np.int64]:
+        """Where the cells of each coarse center begin, and the end."""
+        return np.searchsorted(self.coarse_of, np.arange(len(self.coarse) + 1))
+
+    def assign(self, rows: Floats) -> npt.NDArray[np.int32]:
+        """The cell of every row (n,): the nearest center among those of the nearest coarse center."""
+        group = nearest_centers(rows, self.coarse)
+        order = np.argsort(group, kind="stable")
+        sorted_edges = np.searchsorted(group[order], np.arange(len(self.coarse) + 1))
+        cells = self.edges()
+        out = np.empty(len(rows), np.int32)
+        for s in np.flatnonzero(np.diff(sorted_edges)):
+            members = order[sorted_edges[s] : sorted_edges[s + 1]]
+            out[members] = cells[s] + nearest_centers(rows[members], self.fine[cells[s] : cells[s + 1]])
+        return out
 
 
 def half_norms(rows: Floats) -> Floats:
@@ -51,7 +60,7 @@ def half_norms(rows: Floats) -> Floats:
 
 def train_centers(sample: Floats, count: int, rng: np.random.Generator, team: Team) -> Centers:
     """About `count` centers from a sample (m, d) of the pool."""
-    coarse_count = max(1, int(np.sqrt(count)))
+    coarse_count = max(1, int(np.sqrt(COARSE * count)))
     few = sample[np.sort(rng.choice(len(sample), min(len(sample), 256 * coarse_count), replace=False))]
     coarse = refine_centers(few, coarse_count, rng)
     group = np.concatenate(team.ranges(lambda lo, hi: nearest_centers(sample[lo:hi], coarse), len(sample)))
@@ -65,9 +74,9 @@ def train_centers(sample: Floats, count: int, rng: np.random.Generator, team: Te
         wanted = round(count * len(members) / len(sample))
         return refine_centers(members, min(max(1, wanted), len(members)), np.random.default_rng(seeds[s]))
 
-    parts = team.map(split, [s for s in range(len(coarse)) if shares[s]])
-    owners = np.flatnonzero(shares)
-    return Centers(coarse, np.concatenate(parts), np.repeat(owners, [len(part) for part in parts]))
+    held = np.flatnonzero(shares)
+    parts = team.map(split, held.tolist())
+    return Centers(coarse[held], np.concatenate(parts), np.repeat(np.arange(len(held)), [len(part) for part in parts]))
 
 
 def refine_centers(rows: Floats, count: int, rng: np.random.Generator) -> Floats:
@@ -87,45 +96,18 @@ def nearest_centers(rows: Floats, centers: Floats) -> npt.NDArray[np.int32]:
     """The nearest center of every row, (n,)."""
     half = half_norms(centers)
     out = np.empty(len(rows), np.int32)
-    products = np.empty((min(BLOCK, len(rows)), len(centers)), rows.dtype)
+    buffer = np.empty(len(centers) * min(BLOCK, len(rows)), rows.dtype)
     for start in range(0, len(rows), BLOCK):
         block = rows[start : start + BLOCK]
-        np.dot(block, centers.T, out=products[: len(block)])
-        kernels.nearest_column(products[: len(block)], half, out[start : start + BLOCK])
+        products = buffer[: len(centers) * len(block)].reshape(len(centers), len(block))
+        np.dot(centers, block.T, out=products)
+        kernels.nearest_center(products, half, out[start : start + BLOCK])
     return out
-
-
-@dataclass(frozen=True)
-class Assigner:
-    """Centers as assignment needs them: for each coarse one the cells within reach, their centers side by side."""
-
-    coarse: Floats
-    cells: list[npt.NDArray[np.int64]]
-    fine: list[Floats]
-
-    def __call__(self, rows: Floats) -> npt.NDArray[np.int32]:
-        """The cell of every row (n,): the nearest center among those within reach of the row's coarse center."""
-        group = nearest_centers(rows, self.coarse)
-        order = np.argsort(group, kind="stable")
-        edges = np.searchsorted(group[order], np.arange(len(self.coarse) + 1))
-        out = np.empty(len(rows), np.int32)
-        for s, cells in enumerate(self.cells):
-            members = order[edges[s] : edges[s + 1]]
-            if len(members):
-                out[members] = cells[nearest_centers(rows[members], self.fine[s])]
-        return out
-
-
-def make_assigner(centers: Centers) -> Assigner:
-    """What sorts rows into these cells."""
-    near = centers.around(REACH)
-    return Assigner(centers.coarse, near, [centers.fine[cells] for cells in near])
 
 
 def assign_cells(rows: Floats, centers: Centers, team: Team) -> npt.NDArray[np.int32]:
     """The cell of every row (n,)."""
-    assign = make_assigner(centers)
-    parts = team.map(lambda start: assign(rows[start : start + ROWS]), range(0, len(rows), ROWS))
+    parts = team.map(lambda start: centers.assign(rows[start : start + ROWS]), range(0, len(rows), ROWS))
     return np.concatenate(parts)
 
 
@@ -165,18 +147,21 @@ def list_around(centers: Centers, team: Team) -> npt.NDArray[np.int64]:
     """The cells nearest to each cell (c, AROUND), itself first, among those of the nearest coarse centers."""
     cells = len(centers.fine)
     half = half_norms(centers.fine)
-    near = centers.around(5 * REACH)
-    width = min(AROUND, *(len(near[s]) for s in np.unique(centers.coarse_of)))
+    edges = centers.edges()
+    gaps = half_norms(centers.coarse) - centers.coarse @ centers.coarse.T
+    np.fill_diagonal(gaps, -np.inf)  # its own cells come first
+    nearest = np.argsort(gaps, axis=1, kind="stable")[:, :NEAR]
+    near = [np.concatenate([np.arange(edges[t], edges[t + 1]) for t in row]) for row in nearest]
+    width = min(AROUND, *(len(cells) for cells in near))
     out = np.empty((cells, width), np.int64)
-    edges = np.searchsorted(centers.coarse_of, np.arange(len(centers.coarse) + 1))
 
     def fill(s: int) -> None:
         mine = np.arange(edges[s], edges[s + 1])
         gaps = half[near[s]] - centers.fine[mine] @ centers.fine[near[s]].T
-        gaps[np.arange(len(mine)), np.arange(len(mine))] = -np.inf  # its own cells come first in `near`
+        gaps[np.arange(len(mine)), np.arange(len(mine))] = -np.inf  # itself
         some = np.argpartition(gaps, width - 1, axis=1)[:, :width]
         order = np.take_along_axis(some, np.argsort(np.take_along_axis(gaps, some, 1), axis=1, kind="stable"), 1)
         out[mine] = near[s][order]
 
-    team.map(fill, [s for s in range(len(centers.coarse)) if edges[s + 1] > edges[s]])
+    team.map(fill, range(len(centers.coarse)))
     return out

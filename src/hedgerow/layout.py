@@ -20,7 +20,7 @@ from hedgerow.threads import Team
 from hedgerow.vectors import Vectors
 
 FEW = 4_000  # so many clusters are compared pair by pair in no time
-CELL = 250  # rows of a cell: smaller ones make products inefficient, larger ones waste them
+CELL = 125  # rows of a cell: smaller ones make products inefficient, larger ones waste them
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def sort_living(living: Living, search: Search, team: Team) -> tuple[Living, Lay
         return living, Layout(None, np.array([0, n]))
     centers = train(n, living.means.__getitem__, search, team)
     order, starts = sort_cells(cells.assign_cells(living.means, centers, team), centers)
-    return living.take(order), Layout(centers, starts)
+    return living.take(order, team), Layout(centers, starts)
 
 
 def train(
@@ -120,15 +120,14 @@ def order_points(
     n, d = vectors.raw.shape
     cell = np.zeros(n, np.int32)
     hashes = np.empty(n, np.uint64)
-    assign = None if centers is None else cells.make_assigner(centers)
     factors = np.random.default_rng(0).integers(0, 2**63, d, np.uint64) * 2 + 1
 
     def read(start: int) -> None:
         rows = vectors.block(start)
         stop = start + len(rows)
         kernels.hash_rows(rows.view(np.uint32 if rows.itemsize == 4 else np.uint64), factors, hashes[start:stop])
-        if assign is not None:
-            cell[start:stop] = assign(rows)
+        if centers is not None:
+            cell[start:stop] = centers.assign(rows)
 
     team.map(read, vectors.starts())
     order, starts = sort_cells(cell, centers)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hedgerow.dendrogram import Log, join_logs
 from hedgerow.kernels import merging
+from hedgerow.kernels.gathering import gather_rows
 from hedgerow.neighbors import Neighbors
 from hedgerow.threads import Team
 
@@ -26,8 +27,10 @@ class Living:
     half: npt.NDArray[Any]  # (n,) half of the mean squared norm
     size: npt.NDArray[np.int64]
 
-    def take(self, rows: npt.NDArray[Any]) -> "Living":
-        return Living(self.point[rows], self.means[rows], self.half[rows], self.size[rows])
+    def take(self, rows: npt.NDArray[np.int64], team: Team) -> "Living":
+        means = np.empty((len(rows), self.means.shape[1]), self.means.dtype)
+        team.ranges(lambda lo, hi: gather_rows(self.means, rows[lo:hi], means[lo:hi]), len(rows))
+        return Living(self.point[rows], means, self.half[rows], self.size[rows])
 
     def __len__(self) -> int:
         return len(self.point)
@@ -112,7 +115,7 @@ def merge_round(living: Living, found: Neighbors, limits: Limits, team: Team) ->
     open_end = (lists.nearest_gap <= limits.threshold) | (radius < limits.threshold)
     rest = np.flatnonzero((lists.parent == np.arange(n)) & open_end)
     del lists  # before the rest is copied
-    return living.take(rest), join_logs(logs)
+    return living.take(rest, team), join_logs(logs)
 
 
 def find_radii(found: Neighbors) -> npt.NDArray[Any]:

@@ -73,8 +73,7 @@ def find_in_cells(
 
     def scratch() -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
         if not hasattr(local, "arrays"):
-            block = np.empty(nearest.QUERIES * nearest.CANDIDATES, points.dtype)
-            local.arrays = block, np.empty(nearest.CANDIDATES + 8, np.uint8)
+            local.arrays = np.empty(nearest.PRODUCTS, points.dtype), np.empty(nearest.HITS, np.uint8)
         arrays: tuple[npt.NDArray[Any], npt.NDArray[np.uint8]] = local.arrays
         return arrays
 

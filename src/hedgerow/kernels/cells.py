@@ -5,17 +5,28 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def nearest_column(products, half, out):
-    """out[i] = the column j with the largest products[i, j] - half[j], the first of equals. products (q, c)."""
-    for i in range(products.shape[0]):
-        best = 0
-        most = products[i, 0] - half[0]
-        for j in range(1, products.shape[1]):
-            value = products[i, j] - half[j]
-            if value > most:
-                most = value
-                best = j
-        out[i] = best
+def take_nearer(products, half, center, most, nearest, new_most, new_nearest):
+    """The larger of most[i] and products[i] - half, and whose it is. Into other arrays: in place is no vector code."""
+    for i in range(len(products)):
+        value = products[i] - half
+        new_most[i] = value if value > most[i] else most[i]
+        new_nearest[i] = center if value > most[i] else nearest[i]
+
+
+@njit(cache=True, nogil=True)
+def nearest_center(products, half, out):
+    """out[i] = the center c with the largest products[c, i] - half[c], the first of equals.
+
+    products (c, q): a row a center, so that rows of the pool are next to each other.
+    """
+    q = products.shape[1]
+    most, new_most = np.full(q, -np.inf, products.dtype), np.empty(q, products.dtype)
+    nearest, new_nearest = np.zeros(q, np.int32), np.empty(q, np.int32)
+    for c in range(products.shape[0]):
+        take_nearer(products[c], half[c], np.int32(c), most, nearest, new_most, new_nearest)
+        most, new_most = new_most, most
+        nearest, new_nearest = new_nearest, nearest
+    out[:] = nearest
 
 
 @njit(cache=True, nogil=True)

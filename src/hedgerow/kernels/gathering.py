@@ -1,4 +1,4 @@
-"""Rows of a matrix, gathered in float32; rows of probabilities as the residuals of BADGE's gradients."""
+"""Rows of a matrix, gathered; rows of probabilities as the residuals of BADGE's gradients."""
 
 import math
 
@@ -8,7 +8,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def gather_rows(matrix, rows, out):
-    """out (m, w) float32 = matrix[rows]; matrix (n, w) float32 or float64."""
+    """out (m, w) = matrix[rows], in float32 or float64."""
     for i in range(rows.size):
         for j in range(out.shape[1]):
             out[i, j] = matrix[rows[i], j]

@@ -11,6 +11,10 @@ import numpy as np
 from numba import njit
 
 QUERIES, CANDIDATES = 256, 512  # a block of products: 512 KiB of float32, about a core's second-level cache
+OWN = 1024  # rows compared with each other at once: 4 MiB of products
+LANES = 32  # numbers that loops handle at once: one that is no multiple of it ends in slow single steps
+PRODUCTS = (OWN + QUERIES) * OWN  # products that a thread holds at most
+HITS = 2 * OWN  # bytes that mark products
 
 
 @njit(cache=True, nogil=True)
@@ -66,17 +70,138 @@ def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits):
 
 
 @njit(cache=True, nogil=True)
-def keep_nearest_own(products, first, half, ids, gaps, worst):
-    """The same within one range of rows: products (q, q), the part above the diagonal counts."""
-    zero = half.dtype.type(0)
-    for i in range(products.shape[0]):
+def multiply_own(rows, square, products):
+    """square (q, q) = rows times themselves: the blocks on and above the diagonal multiplied, the rest mirrored.
+
+    Half of the work, and both of a pair see the same product. products: scratch of a block.
+    """
+    q, tile = len(rows), 16
+    for top in range(0, q, QUERIES):
+        end = min(q, top + QUERIES)
+        block = products[: (end - top) * (q - top)].reshape((end - top, q - top))
+        np.dot(rows[top:end], rows[top:].T, block)
+        for left in range(0, q - top, tile):
+            right = min(q - top, left + tile)
+            for i in range(end - top):
+                for j in range(left, right):
+                    square[top + i, top + j] = block[i, j]
+            for j in range(left, right):
+                for i in range(min(end - top, j)):
+                    square[top + j, top + i] = block[i, j]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "nnan"})
+def fill_gaps(products, half, half_row, mine):
+    """mine[j] = gap of product j."""
+    for j in range(len(products)):
+        mine[j] = max(half_row + half[j] - products[j], half.dtype.type(0))
+
+
+@njit(cache=True, nogil=True)
+def fold(left, right, out):
+    """out[j] = the smaller of left[j] and right[j]. Three arrays, not two: in place it would not be vector code."""
+    for j in range(len(out)):
+        one, other = left[j], right[j]
+        out[j] = other if other < one else one
+
+
+@njit(cache=True, nogil=True)
+def rank(values, ranks):
+    """ranks[j] = how many of `values`, an even number of them, are smaller than values[j]."""
+    for j in range(len(values)):
+        ranks[j] = 0
+    for i in range(0, len(values), 2):
+        one, other = values[i], values[i + 1]
+        for j in range(len(values)):
+            ranks[j] += np.int32(one < values[j]) + np.int32(other < values[j])
+
+
+@njit(cache=True, nogil=True)
+def bound_nearest(mine, k, parts, scratch, ranks):
+    """A bound of the k-th smallest of `mine` that few more are below: the k-th smallest minimum of `parts` parts of it.
+
+    `mine` is a power of two times as long as `parts`, `scratch` as long as `mine`.
+    """
+    folded = mine
+    used = 0
+    while len(folded) > parts:
+        half = len(folded) // 2
+        into = scratch[used : used + half]
+        fold(folded[:half], folded[half:], into)
+        used += half
+        folded = into
+    rank(folded, ranks)
+    bound = mine.dtype.type(0)
+    for j in range(parts):
+        if ranks[j] < k:
+            bound = max(bound, folded[j])
+    return bound
+
+
+@njit(cache=True, nogil=True)
+def mark_below(mine, bound, hits):
+    """hits[j] = mine[j] <= bound."""
+    for j in range(len(mine)):
+        hits[j] = mine[j] <= bound
+
+
+@njit(cache=True, nogil=True)
+def gather_below(mine, bound, hits, values, places):
+    """values, places = the entries of `mine` up to the bound, and where they stand; how many."""
+    mark_below(mine, bound, hits)
+    words = hits.view(np.uint64)
+    found = 0
+    for w in range(len(mine) // 8):
+        if words[w] == 0:
+            continue
+        for j in range(8 * w, 8 * w + 8):
+            values[found] = mine[j]
+            places[found] = j
+            found += hits[j]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def keep_nearest_own(square, first, half, ids, gaps, worst, hits):
+    """The same within one range of rows, whose lists are empty: square (q, q) of products.
+
+    No list is filled candidate by candidate: those below a bound, little more than k, are ranked at once.
+    """
+    q = len(square)
+    k = ids.shape[1]
+    parts = LANES
+    while parts < min(2 * k, OWN):  # then two of the k smallest seldom share a part
+        parts *= 2
+    width = parts
+    while width < q:
+        width *= 2
+    # one by one: rows of a matrix would not be known to be contiguous
+    mine = np.empty(width, square.dtype)
+    scratch = np.empty(width, square.dtype)
+    values = np.empty(width + LANES, square.dtype)
+    places = np.empty(width + LANES, np.int32)
+    ranks = np.empty(width + LANES, np.int32)
+    mine[q:] = np.inf
+    half_columns = half[first : first + q]
+    for i in range(q):
         row = first + i
-        for j in range(i + 1, products.shape[0]):
-            gap = max(half[row] + half[first + j] - products[i, j], zero)
-            if gap <= worst[row]:
-                offer(ids, gaps, worst, row, np.int32(first + j), gap)
-            if gap <= worst[first + j]:
-                offer(ids, gaps, worst, first + j, np.int32(row), gap)
+        fill_gaps(square[i], half_columns, half[row], mine)
+        mine[i] = np.inf
+        bound = worst[row]
+        if k < q:
+            bound = min(bound, bound_nearest(mine, k, parts, scratch, ranks))
+        found = gather_below(mine, bound, hits, values, places)
+        for j in range(found, found + LANES):
+            values[j] = np.inf
+        rank(values[: (found + LANES - 1) // LANES * LANES], ranks)
+        for j in range(found):
+            place = ranks[j]
+            while place < k and gaps[row, place] == values[j]:  # an equal that stands before this one, or no gap at all
+                place += 1
+            if place < k:
+                ids[row, place] = first + places[j]
+                gaps[row, place] = values[j]
+        worst[row] = min(worst[row], gaps[row, k - 1])
 
 
 @njit(cache=True, nogil=True)
@@ -95,11 +220,13 @@ def search_ranges(points, half, a0, a1, b0, b1, products, hits, ids, gaps, worst
 def search_cells(points, half, starts, lo, hi, products, hits, ids, gaps, worst):
     """Every row of each cell lo..hi against the other rows of its cell; cell c is rows starts[c]:starts[c + 1]."""
     for c in range(lo, hi):
-        for i in range(starts[c], starts[c + 1], QUERIES):
-            i1 = min(starts[c + 1], i + QUERIES)
-            block = products[: (i1 - i) * (i1 - i)].reshape((i1 - i, i1 - i))
-            np.dot(points[i:i1], points[i:i1].T, block)
-            keep_nearest_own(block, i, half, ids, gaps, worst)
+        for i in range(starts[c], starts[c + 1], OWN):
+            i1 = min(starts[c + 1], i + OWN)
+            square = products[: (i1 - i) * (i1 - i)].reshape((i1 - i, i1 - i))
+            multiply_own(points[i:i1], square, products[OWN * OWN :])
+            keep_nearest_own(square, i, half, ids, gaps, worst, hits)
+        for i in range(starts[c], starts[c + 1], OWN):
+            i1 = min(starts[c + 1], i + OWN)
             search_ranges(points, half, i, i1, i1, starts[c + 1], products, hits, ids, gaps, worst)
 
 
