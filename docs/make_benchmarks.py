@@ -22,7 +22,7 @@ PAGE = HERE / "benchmarks.md"
 FENCE = re.compile(r"(^```\w*\n.*?^```$)", re.MULTILINE | re.DOTALL)
 MARKED = re.compile(
     r"(?P<number>\d[\d,]*(?:\.\d+)?)"
-    r"(?P<between> ?(?P<unit>[\w/%]*)[^<>\n]{0,20}?)"  # the unit, and a word or two behind it
+    r"(?P<between> ?(?P<unit>[\w/%]*)[^<>|\d\n]{0,20}?)"  # the unit, and a word or two behind it
     r"(?P<mark><!-- ?(?P<file>\w+):(?P<place>(?:results|settings|machine)\.[^<>\n]+?) ?-->)"
 )
 # From what the file holds (seconds, bytes, ratios) to the unit on the page.

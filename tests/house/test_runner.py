@@ -92,6 +92,10 @@ def results(tmp_path, monkeypatch):
             "0.50 GiB at most <!-- claim:results.peaks_bytes.1 -->",
         ),
         ("7.0 times <!-- claim:results.one, or two -->", "2.5 times <!-- claim:results.one, or two -->"),
+        (
+            "| 100 | 9 s <!-- claim:results.first.wall_seconds --> |",
+            "| 100 | 0 s <!-- claim:results.first.wall_seconds --> |",
+        ),
         ("12 rows <!-- a remark -->", "12 rows <!-- a remark -->"),
         ("```text\n9 s <!-- none:such -->\n```", "```text\n9 s <!-- none:such -->\n```"),
     ],

@@ -29,10 +29,18 @@ def dot(rows, i, j):
 
 @njit(cache=True, nogil=True)
 def find(parent, x):
-    """The cluster that x is part of now. Threads may shorten the same path at once: all write ancestors of x."""
-    while parent[x] != x:
-        parent[x] = parent[parent[x]]
-        x = parent[x]
+    """The cluster that x is part of now. Threads may shorten the same path at once: all write ancestors of x.
+
+    Nothing is written where nothing changes: a write takes the number out of the other cores' caches.
+    """
+    above = parent[x]
+    while above != x:
+        top = parent[above]
+        if top == above:
+            return above
+        parent[x] = top
+        x = top
+        above = parent[x]
     return x
 
 
