@@ -37,7 +37,7 @@ from hedgerow.vectors import open_vectors
 METRICS = ("cosine", "sqeuclidean", "euclidean")
 METHODS = ("exact", "certified")
 MOST_QUADRATIC = 20_000  # scipy holds n^2 / 2 float64 distances twice: 3 GiB at this size
-TOLD = 1.2  # how much longer lists are once clusters are told who lists them (1.1 on clustered pools)
+TOLD = 1.2  # how much longer lists are once clusters are told who lists them (on clustered pools)
 PAIRS = 4.7  # pairs of cells compared, a cell: nineteen of twenty neighbors are found at a million rows
 
 

@@ -10,13 +10,14 @@ float32 only dismisses centers that are too far to matter.
 import numpy as np
 from numba import njit
 
+from hedgerow.kernels.seeding import find_least
+
 ROW_TILE, CENTER_TILE = 256, 512  # a tile of products is 512 KiB of float32 and stays in a core's cache
 TOGETHER = 4  # centers estimated in one loop: as many sums as hide the latency of adding
 UNIT = 2.0**-24  # the rounding of a float32 operation, relative
 TAKEN = -1.0  # the key of a row that was chosen: below every distance
 
 SUMS = {"reassoc", "contract"}
-MINIMA = {"reassoc", "contract", "nsz", "nnan"}  # no product is NaN: `centers.py` sees to that
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
@@ -60,15 +61,6 @@ def measure_norms(points, rows, norms):
         for j in range(points.shape[1]):
             total += np.float64(points[rows[i], j]) ** 2
         norms[i] = total
-
-
-@njit(cache=True, nogil=True, fastmath=MINIMA)
-def find_least(products, norms):
-    """min over j of norms[j] - 2 products[j]."""
-    least = norms[0] - np.float32(2) * products[0]
-    for j in range(products.size):
-        least = min(least, norms[j] - np.float32(2) * products[j])
-    return least
 
 
 @njit(cache=True, nogil=True)

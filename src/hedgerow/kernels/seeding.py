@@ -18,7 +18,7 @@ ERROR = 1e-5  # of the norms: more than such products are off by, so that no nea
 ROUNDING = 1e-12
 
 # Minima may be reassociated and no product is NaN.
-MINIMA = {"reassoc", "contract", "nsz", "nnan"}
+MINIMA = {"reassoc", "contract", "nsz", "nnan"}  # no product is NaN: the rooms above see to that
 
 
 @njit(cache=True, nogil=True)
