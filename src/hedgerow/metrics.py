@@ -1,7 +1,8 @@
 """How good a model's probabilities are, on rows whose labels are known.
 
-Each measure takes probabilities (n, classes) and labels (n,) and gives one number; `METRICS` is all of them by name,
-and `HIGHER_IS_BETTER` says in which direction each is read. The paper's section 3.3 measures accuracy.
+Each measure of `METRICS` takes probabilities (n, classes) and labels (n,) and gives one number; each of `PAIR_METRICS`
+takes the scores (m,) of questions, their answers and their classes. `HIGHER_IS_BETTER` says in which direction each is
+read. The paper measures accuracy in section 3.3 and pooled average precision in section 3.2.
 
 What it does not do: compare models, or summarize trials (`report.py`).
 """
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from hedgerow.precision import average_precision, macro_average_precision
 
 Probabilities = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.int64]
@@ -52,9 +55,15 @@ METRICS: Mapping[str, Callable[[Probabilities, Labels], float]] = {
     "log_loss": log_loss,
     "calibration_error": calibration_error,
 }
+PAIR_METRICS: Mapping[str, Callable[[Any, Any, Any], float]] = {
+    "average_precision": lambda scores, answers, classes: average_precision(answers, scores),
+    "macro_average_precision": lambda scores, answers, classes: macro_average_precision(answers, scores, classes),
+}
 HIGHER_IS_BETTER: Mapping[str, bool] = {
     "accuracy": True,
     "balanced_accuracy": True,
     "log_loss": False,
     "calibration_error": False,
+    "average_precision": True,
+    "macro_average_precision": True,
 }

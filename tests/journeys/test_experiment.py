@@ -1,6 +1,5 @@
 """Experiments from the shell: run, killed at any point, resumed, shared out, reported; mistakes in one line."""
 
-import csv
 import json
 import os
 import signal
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from page import check_self_contained
+from shell import START, call, read_values, start
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RECIPE = """
@@ -61,22 +61,6 @@ def write(self, path, done):
 Ledger.write_round = write
 cli.main()
 """
-START = "from hedgerow.cli import main\nif __name__ == '__main__':\n    main()"
-
-
-def start(*arguments: Any, program: str = START) -> list[str]:
-    return [sys.executable, "-c", program, *map(str, arguments)]
-
-
-def call(*arguments: Any, program: str = START) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(start(*arguments, program=program), capture_output=True, text=True, check=False)
-
-
-def read_values(folder: Path) -> list[tuple[str, ...]]:
-    """The results without their times."""
-    with (folder / "results.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    return [tuple(value for key, value in row.items() if "seconds" not in key) for row in rows]
 
 
 def run(recipe: Path, out: Path, *more: Any, program: str = START) -> subprocess.CompletedProcess[str]:

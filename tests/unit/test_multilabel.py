@@ -21,7 +21,7 @@ def test_mulan(tmp_path):
     loaded = multilabel.load_mulan(tmp_path, "enron", negatives=2, seed=3)
     assert (loaded.pool.features.shape, loaded.test.features.shape) == ((40, 6), (10, 6))
     assert loaded.pool.features.dtype == np.float32
-    assert len(loaded.classes) == 7
+    assert loaded.classes == 7
     assert loaded.pool.answers.sum() + loaded.test.answers.sum() == y.nnz
     with pytest.raises(hr.InputError, match=r"corel5k_X.npz does not exist"):
         multilabel.load_mulan(tmp_path, "corel5k")
@@ -41,7 +41,7 @@ def test_goemotions(tmp_path):
     pq.write_table(pa.table(table), tmp_path / "goemotions.parquet")
     (tmp_path / "labels.txt").write_text("joy\nanger\nneutral")
     loaded = multilabel.load_goemotions(tmp_path, negatives=1)
-    assert loaded.classes == ("joy", "anger", "neutral")
+    assert loaded.names == ("joy", "anger", "neutral")
     assert [loaded.pool.features.read(row) for row in range(3)] == ["good", "so so", "fine"]
     assert loaded.test.features.read(0) == "bad"
     assert loaded.test.pairs.classes.tolist() == [0, 1, 2]

@@ -9,8 +9,11 @@ from hedgerow.errors import InputError
 from hedgerow.experiments import Arm, Recipe, list_recipes, load_recipe
 from hedgerow.experiments.architectures import Perceptron
 from hedgerow.experiments.recipes import Clustering, parse_recipe
+from hedgerow.pairs import ClusterMarginPairs
 from hedgerow.strategies import Badge, ClusterMargin, CoreSet, Margin, Random, StochasticMargin
 
+WORDS = {"wordlangs", "wordlangs-million", "wordlangs-small", "wordlangs-typos"}
+MULTILABEL = {"delicious", "bibtex", "tmc2007", "corel5k", "enron", "goemotions"}
 PAPER = {"cifar10", "cifar100", "svhn", "cifar10-vgg16", "cifar100-vgg16", "svhn-vgg16"}
 
 
@@ -31,7 +34,7 @@ def make_tables(**changes: Any) -> dict[str, Any]:
 
 def test_the_shelf_holds_what_the_paper_and_its_ablations_need() -> None:
     others = {"ablation-badge", "ablation-clusters", "covtype", "sweep-covtype", "sweep-digits"}
-    assert set(list_recipes()) == PAPER | others
+    assert set(list_recipes()) == PAPER | others | WORDS | MULTILABEL
 
 
 @pytest.mark.parametrize("name", list_recipes())
@@ -175,3 +178,51 @@ def test_sizes_are_held_to_the_pool() -> None:
     recipe.check(110)
     with pytest.raises(InputError, match="ask for 110 labels, but the pool has 109 rows"):
         recipe.check(109)
+
+
+@pytest.mark.parametrize("name", sorted(WORDS | MULTILABEL))
+def test_multi_label_recipes_ask_questions_by_all_strategies(name: str) -> None:
+    recipe = load_recipe(name)
+    assert recipe.unit == "question"
+    assert recipe.metric == "average_precision"
+    chosen = {arm.name: arm.strategy for arm in recipe.strategies}
+    assert {"cluster-margin", "margin", "badge", "coreset", "random", "stochastic-margin"} <= chosen.keys()
+    assert isinstance(chosen["cluster-margin-pairs"], ClusterMarginPairs)
+    assert chosen["cluster-margin-pairs"].power is None
+    assert chosen["cluster-margin-pairs, power 1"].power == 1
+    assert recipe.model.training.steps  # a fixed number a round, as the paper fine-tunes
+
+
+def test_the_papers_large_setting() -> None:
+    hundred, million = load_recipe("wordlangs"), load_recipe("wordlangs-million")
+    assert (hundred.seed_rows, hundred.batch_rows, hundred.rounds, hundred.trials) == (300_000, (100_000,), 10, 3)
+    assert (million.seed_rows, million.batch_rows, million.rounds) == (300_000, (1_000_000,), 5)
+    for recipe, partitions in ((hundred, (20, 1)), (million, (200, 20))):
+        chosen = {arm.name: arm for arm in recipe.strategies}
+        assert chosen["cluster-margin"].strategy == ClusterMargin(margin_factor=10.0)
+        assert chosen["cluster-margin"].clusters.average_size == 10
+        assert (chosen["badge"].strategy.partitions, chosen["coreset"].strategy.partitions) == partitions
+        assert recipe.dataset.limit is None
+    assert {arm.clusters.method for arm in hundred.strategies if "clusters" in arm.needs} == {"certified", "assign"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metric": "accuracy"}, "unknown metric 'accuracy'"),
+        ({"strategies": [{"strategy": "entropy"}]}, "unknown strategy 'entropy'"),
+        ({"model": {"kind": "convnet"}}, "labels of questions, .* take one of perceptron, ngrams"),
+        ({"dataset": {"name": "redundant-digits"}, "model": {"kind": "ngrams"}}, "labels of rows"),
+        ({"dataset": {"name": "words", "negative": 3}}, "did you mean 'negatives'"),
+    ],
+)
+def test_questions_are_asked_by_what_can_answer_them(changes: dict[str, Any], message: str) -> None:
+    tables = make_tables(
+        metric="average_precision",
+        dataset={"name": "words"},
+        model={"kind": "ngrams"},
+        strategies=[{"strategy": "margin"}, {"strategy": "cluster-margin-pairs", "power": 1}],
+    )
+    assert parse_recipe(tables).unit == "question"
+    with pytest.raises(InputError, match=message):
+        parse_recipe(tables | changes)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import InputError
-from hedgerow.rounds import Plan, Round, Task, begin, cluster_pool, measure, open_trial, play, revive
+from hedgerow.rounds import Plan, Round, begin, cluster_pool, open_trial, play, revive
 from hedgerow.strategies import ClusterMargin
+from hedgerow.tasks import Task
 
 PLAN = Plan(seed_rows=12, batch_rows=15, rounds=3, average_size=4)
 
@@ -119,7 +120,7 @@ def test_measure_is_the_share_of_right_answers() -> None:
     means = np.array([[0.0, 0.0], [4.0, 0.0]])
     features = np.array([[0.1, 0.0], [3.9, 0.0], [3.8, 0.0], [0.2, 0.0]])
     task = Task(features, 4, np.asarray, features, np.array([0, 1, 0, 0]))
-    assert measure(FittedMean(means), task)["accuracy"] == 0.75
+    assert task.measure(FittedMean(means))["accuracy"] == 0.75
 
 
 @pytest.mark.parametrize(
@@ -165,6 +166,6 @@ def test_a_model_comes_back_from_the_rows_it_was_trained_on() -> None:
     trainer = NearestMean(3)
     start = begin(task, trainer, PLAN, trial=4)
     rounds = list(play(task, trainer, PLAN, start, "margin", name="margin"))
-    rows = np.concatenate([done.rows for done in rounds])
-    again = revive(task, trainer, rows, trial=4, number=3)
-    assert measure(again.model, task) == rounds[-1].values
+    again = revive(task, trainer, rounds)
+    np.testing.assert_array_equal(again.rows, np.concatenate([done.rows for done in rounds]))
+    assert task.measure(again.model) == rounds[-1].values

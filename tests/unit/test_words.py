@@ -63,7 +63,7 @@ def test_questions_are_all_positives_and_negatives_mostly_of_the_script(lists):
         listed = {row: pool.features.read(row) for row in range(len(pool.features))}
         answers = {}
         for row, label, answer in zip(pool.pairs.rows, pool.pairs.classes, pool.answers, strict=True):
-            language = loaded.classes[label]
+            language = loaded.names[label]
             assert answer == (listed[row] in LISTS[language])
             answers.setdefault(int(row), []).append(bool(answer))
             if not answer and listed[row] in ("haus", "and", "huis", "и"):

@@ -1,5 +1,6 @@
 """Experiments: trials whose labels are known (paper, section 3). Recipes, datasets, runs that resume, reports."""
 
+from hedgerow.experiments.annotations import MultiLabel, annotate
 from hedgerow.experiments.datasets import Dataset
 from hedgerow.experiments.pages import report_experiment
 from hedgerow.experiments.recipes import Arm, Clustering, Recipe, list_recipes, load_recipe
@@ -9,7 +10,9 @@ __all__ = [
     "Arm",
     "Clustering",
     "Dataset",
+    "MultiLabel",
     "Recipe",
+    "annotate",
     "list_recipes",
     "load_recipe",
     "report_experiment",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.pairs import Pairs
+from hedgerow.tasks import Annotated, PairTask
 
 Bools = npt.NDArray[np.bool_]
 
@@ -22,23 +23,29 @@ NEGATIVES_A_POSITIVE = 2  # as in Open Images' training set: 19.9 M positives an
 
 
 @dataclass(frozen=True, eq=False)
-class Annotated:
-    """Rows, the questions about them that can be answered, and the answers, bool (m,). features[rows] gives rows."""
-
-    features: Any
-    pairs: Pairs
-    answers: Bools
-
-
-@dataclass(frozen=True, eq=False)
 class MultiLabel:
     """A pool and a test set of questions; perhaps rows to train a first model on, which are in neither."""
 
     name: str
-    classes: tuple[str, ...]
+    names: tuple[str, ...]  # of its classes
     pool: Annotated
     test: Annotated
     first: Annotated | None = None
+
+    @property
+    def classes(self) -> int:
+        return len(self.names)
+
+    @property
+    def task(self) -> PairTask:
+        """The dataset as the loop sees it: answers are had by asking."""
+        pool = self.pool
+        return PairTask(pool.features, len(pool.features), pool.pairs, pool.answers.__getitem__, self.test, self.first)
+
+    @property
+    def marks(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """What tells it from other data: an array of rows, and labels."""
+        return self.pool.pairs.rows[:, None], self.pool.answers
 
 
 def annotate(

@@ -3,6 +3,8 @@
 How networks are trained stands in a table of its own, [model.training] (`Training`).
 
 - `perceptron`: hidden layers over numbers, such as a head on frozen features. Its last hidden layer is the embedding.
+  On a multi-label dataset it has a logit a class and is trained further in every round.
+- `ngrams`: texts as the mean of their character n-grams' vectors, one hidden layer: for multi-label datasets.
 - `convnet`: a small network on pixels of 32 x 32.
 - `vgg16`: the paper's (section 3.3), from ImageNet weights that the user supplies: the thirteen convolutions of
   Simonyan and Zisserman, two fully connected layers of 4,096, the prediction.
@@ -18,15 +20,26 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
+from hedgerow.experiments.annotations import MultiLabel
 from hedgerow.experiments.datasets import Dataset
-from hedgerow.models import ProgramTrainer, SklearnTrainer, TorchTrainer, Trainer, Training
+from hedgerow.experiments.texts import Texts
+from hedgerow.kernels.grams import BUCKETS
+from hedgerow.models import (
+    ProgramTrainer,
+    QuestionTrainer,
+    SklearnTrainer,
+    TorchQuestionTrainer,
+    TorchTrainer,
+    Trainer,
+    Training,
+)
 from hedgerow.models.networks import as_floats
 
 # Channels of VGG-16's convolutions; 0 is a pooling layer that halves the sides.
@@ -45,6 +58,7 @@ class Perceptron:
     hidden: tuple[int, ...] = (256,)
     dropout: float = 0.0
     training: Training = field(default_factory=Training)
+    units: ClassVar[tuple[str, ...]] = ("row", "question")
 
     def check(self, data: Path | None) -> None:
         """Refuse what cannot be made, before anything is trained."""
@@ -54,10 +68,46 @@ class Perceptron:
             checks.integer(width, "hidden", least=1)
         _check_training(self.training)
 
-    def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
-        widths = (int(np.prod(dataset.features.shape[1:])), *self.hidden, dataset.classes)
+    def make_trainer(self, dataset: Dataset | MultiLabel, data: Path | None) -> Trainer | QuestionTrainer:
+        features = dataset.task.features
+        if isinstance(features, Texts):
+            raise InputError(f"the model 'perceptron' reads numbers, but {dataset.name} has texts: take ngrams")
+        widths = (int(np.prod(features.shape[1:])), *self.hidden, dataset.classes)
         make = partial(build_perceptron, widths, self.dropout)
-        return TorchTrainer(make, dataset.classes, self.training, prepare=flatten)
+        kind = TorchQuestionTrainer if isinstance(dataset, MultiLabel) else TorchTrainer
+        return kind(make, dataset.classes, self.training, prepare=flatten)
+
+
+@dataclass(frozen=True)
+class NGrams:
+    """The mean of the vectors of a text's hashed 1- to 4-grams, then one hidden layer: the embedding.
+
+    `first_training` is how the first model is trained, on the split of a dataset that is in neither pool nor test set.
+    """
+
+    width: int = 64
+    hidden: int = 128
+    training: Training = field(default_factory=partial(Training, optimizer="adagrad"))
+    first_training: Training = field(default_factory=partial(Training, optimizer="adagrad"))
+    units: ClassVar[tuple[str, ...]] = ("question",)
+
+    def check(self, data: Path | None) -> None:
+        """Refuse what cannot be made, before anything is trained."""
+        for name in ("width", "hidden"):
+            checks.integer(getattr(self, name), name, least=1)
+        for training in (self.training, self.first_training):
+            _check_training(training)
+            if training.optimizer != "adagrad" or training.weight_decay:
+                raise InputError(
+                    "the model 'ngrams' has sparse gradients, which adagrad without weight decay alone takes: got "
+                    f"{training.optimizer!r} and weight_decay {training.weight_decay:g}"
+                )
+
+    def make_trainer(self, dataset: Dataset | MultiLabel, data: Path | None) -> QuestionTrainer:
+        if not isinstance(dataset.task.features, Texts):
+            raise InputError(f"the model 'ngrams' reads texts, but {dataset.name} has none: take perceptron")
+        make = partial(build_ngrams, self.width, self.hidden, dataset.classes)
+        return TorchQuestionTrainer(make, dataset.classes, self.training, self.first_training, prepare=Texts.list_grams)
 
 
 @dataclass(frozen=True)
@@ -154,6 +204,7 @@ class Program:
 
 MODELS: Mapping[str, Any] = {
     "perceptron": Perceptron,
+    "ngrams": NGrams,
     "convnet": ConvNet,
     "vgg16": VGG16,
     "sklearn": Estimator,
@@ -204,6 +255,22 @@ def build_perceptron(widths: tuple[int, ...], dropout: float) -> Any:
     for width, wider in pairwise(widths[1:]):
         layers += [nn.ReLU(), *([nn.Dropout(dropout)] if dropout else []), nn.Linear(width, wider)]
     return nn.Sequential(*layers)
+
+
+def build_ngrams(width: int, hidden: int, classes: int) -> Any:
+    """(buckets of grams one text behind the other, where texts begin, and the end) -> logits."""
+    from torch import nn
+
+    class NGramNetwork(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.vectors = nn.EmbeddingBag(BUCKETS, width, mode="mean", sparse=True, include_last_offset=True)
+            self.layers = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+
+        def forward(self, grams: tuple[Any, Any]) -> Any:
+            return self.layers(self.vectors(*grams))
+
+    return NGramNetwork()
 
 
 def build_convnet(shape: tuple[int, ...], channels: tuple[int, ...], hidden: int, classes: int) -> Any:

@@ -25,7 +25,7 @@ from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.experiments.features import load_features
 from hedgerow.experiments.files import PUBLICATIONS
-from hedgerow.rounds import Task
+from hedgerow.tasks import Task
 
 Progress = Callable[[str, float], None]
 
@@ -68,6 +68,11 @@ class Dataset:
         """The dataset as the loop sees it: labels are had by asking."""
         labels = np.asarray(self.labels, np.int64)
         return Task(self.features, len(labels), labels.__getitem__, self.test_features, self.test_labels)
+
+    @property
+    def marks(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """What tells it from other data: an array of rows, and labels."""
+        return self.features.reshape(len(self.features), -1), np.ascontiguousarray(self.labels, np.int64)
 
 
 @dataclass(frozen=True)

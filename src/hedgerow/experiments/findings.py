@@ -72,6 +72,7 @@ class Findings:
     savings: tuple[Saving, ...]
     comparisons: tuple[Comparison, ...]
     seconds: Mapping[str, Mapping[str, float]]  # strategy -> part of a round -> mean seconds
+    select_bytes: Mapping[str, int | None]  # strategy -> the most memory that a selection took beyond its inputs
 
     def to_json(self) -> dict[str, Any]:
         """In plain types."""
@@ -82,7 +83,7 @@ class Findings:
         """What `to_json` told."""
         kinds: dict[str, Any] = {"points": Point, "areas": Area, "savings": Saving, "comparisons": Comparison}
         parts = {key: tuple(kind(**one) for one in told[key]) for key, kind in kinds.items()}
-        return cls(batch_rows=told["batch_rows"], seconds=told["seconds"], **parts)
+        return cls(batch_rows=told["batch_rows"], seconds=told["seconds"], select_bytes=told["select_bytes"], **parts)
 
 
 def find(held: Held, batch_rows: int, metric: str | None = None) -> Findings:
@@ -97,6 +98,7 @@ def find(held: Held, batch_rows: int, metric: str | None = None) -> Findings:
         tuple(weigh_savings(points, HIGHER_IS_BETTER[metric])),
         tuple(compare_all(rounds, baseline, metric)),
         average_seconds(rounds),
+        find_peaks(rounds),
     )
 
 
@@ -185,11 +187,24 @@ def compare_pair(
 
 def average_seconds(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
     """strategy -> part -> mean seconds a round, rounds of the strategy's own."""
+    return {
+        name: {part: math.fsum(getattr(done, part) for done in several) / len(several) for part in TIMES}
+        for name, several in _list_bought(rounds).items()
+    }
+
+
+def find_peaks(rounds: Sequence[Round]) -> dict[str, int | None]:
+    """strategy -> the most memory that one of its selections took, None where no round tells."""
+    return {
+        name: max((done.select_bytes for done in several if done.select_bytes is not None), default=None)
+        for name, several in _list_bought(rounds).items()
+    }
+
+
+def _list_bought(rounds: Sequence[Round]) -> dict[str, list[Round]]:
+    """strategy -> its own rounds, which the seed set is not."""
     bought: dict[str, list[Round]] = {}
     for done in rounds:
         if done.round > 0:
             bought.setdefault(done.strategy, []).append(done)
-    return {
-        name: {part: math.fsum(getattr(done, part) for done in several) / len(several) for part in TIMES}
-        for name, several in bought.items()
-    }
+    return bought

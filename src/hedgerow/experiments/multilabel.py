@@ -2,11 +2,13 @@
 
 The Mulan sets (bags of words and of visual words) as scipy files <name>_X.npz and <name>_Y.npz, and GoEmotions
 (comments, 28 emotions) as one Parquet file with columns text, labels and split. Both are read from a folder that the
-user names; nothing is downloaded.
+user names; nothing is downloaded. `QUESTION_SOURCES` are the multi-label datasets of recipes, by name.
 """
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,10 +16,56 @@ from hedgerow import checks, tables
 from hedgerow.errors import InputError
 from hedgerow.experiments.annotations import MultiLabel, annotate
 from hedgerow.experiments.texts import encode_texts
+from hedgerow.experiments.words import Words
+
+Progress = Callable[[str, float], None]
 
 MULAN = ("delicious", "bibtex", "tmc2007_500", "corel5k", "enron")
 TEST_SHARE = 0.2
 READ_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Mulan:
+    """One of the Mulan sets: see `load_mulan`."""
+
+    name: str
+    negatives: int | None = None
+    unit: ClassVar[str] = "question"
+
+    def check(self, data: Path | None) -> None:
+        """Refuse to start without the files."""
+        _require_all(data, [f"{self.name}_{half}.npz" for half in ("X", "Y")], "https://mulan.sourceforge.net")
+
+    def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> MultiLabel:
+        assert data is not None, "checked"
+        return load_mulan(data, self.name, negatives=self.negatives)
+
+
+@dataclass(frozen=True)
+class GoEmotions:
+    """GoEmotions: see `load_goemotions`."""
+
+    name: str = "goemotions"
+    negatives: int | None = None
+    unit: ClassVar[str] = "question"
+
+    def check(self, data: Path | None) -> None:
+        """Refuse to start without the files."""
+        _require_all(
+            data, ["goemotions.parquet", "labels.txt"], "https://github.com/google-research/google-research/goemotions"
+        )
+
+    def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> MultiLabel:
+        assert data is not None, "checked"
+        return load_goemotions(data, negatives=self.negatives)
+
+
+QUESTION_SOURCES: Mapping[str, Any] = {
+    "words": Words,
+    **dict.fromkeys(MULAN, Mulan),
+    "goemotions": GoEmotions,
+}
 
 
 def load_mulan(data: Path, name: str, *, negatives: int | None = None, seed: int = 0) -> MultiLabel:
@@ -72,6 +120,15 @@ def _make_truth(labels: list[list[int]], classes: int) -> Any:
     if len(columns) and (columns.min() < 0 or columns.max() >= classes):
         raise InputError(f"GoEmotions' labels are 0 to {classes - 1}, got {columns.min()} to {columns.max()}")
     return csr_matrix((np.ones(len(columns), np.bool_), columns, ends), shape=(len(labels), classes))
+
+
+def _require_all(data: Path | None, names: list[str], source: str) -> None:
+    """Files that a recipe reads from the data folder."""
+    if data is None:
+        raise InputError(f"the data are read from a folder: name it with --data ({', '.join(names)}, from {source})")
+    missing = [name for name in names if not (data / name).is_file()]
+    if missing:
+        raise InputError(f"the folder {data} lacks {', '.join(missing)}: get the data from {source}")
 
 
 def _require(path: Path) -> Path:

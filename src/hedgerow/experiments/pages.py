@@ -14,7 +14,6 @@ from typing import Any
 
 from hedgerow.experiments.findings import DOUBT, FEW_TRIALS, Comparison, Findings, find
 from hedgerow.experiments.records import TIMES, Held, list_results, read_run, write_results
-from hedgerow.metrics import METRICS
 from hedgerow.report import (
     SERIES,
     Point,
@@ -63,6 +62,7 @@ class Summary:
                 {"batch_rows": batch_rows, "strategy": done.strategy, "trial": done.trial, "round": done.round}
                 | {"labeled": done.labeled, **done.values}
                 | {part: round(getattr(done, part), 3) for part in TIMES}
+                | {"select_bytes": done.select_bytes}
                 for batch_rows, rounds in self.held.rounds.items()
                 for done in rounds
             ],
@@ -178,7 +178,10 @@ def tell_savings(found: Findings) -> str:
 def tell_seconds(held: Held, found: Findings) -> str:
     made = [f"{one['method']}: {one['seconds']:.1f} s" for one in held.clusters]
     clusters = f" Clustering the pool, once a trial: {', '.join(made)}." if made else ""
-    return f"{render_table(tabulate_seconds(found))}<p>Mean wall-clock seconds of one round.{clusters}</p>"
+    memory = (
+        "; the most memory that a selection took beyond what it was given" if any(found.select_bytes.values()) else ""
+    )
+    return f"{render_table(tabulate_seconds(found))}<p>Mean wall-clock seconds of one round{memory}.{clusters}</p>"
 
 
 def tabulate_points(points: Sequence[Point]) -> Rows:
@@ -210,11 +213,13 @@ def tabulate_savings(found: Findings) -> Rows:
 
 
 def tabulate_seconds(found: Findings) -> Rows:
-    """A row a strategy, a column a part of a round."""
-    return tuple(
-        {"strategy": name} | {part.removesuffix("_seconds"): f"{parts[part]:.2f}" for part in TIMES}
-        for name, parts in found.seconds.items()
-    )
+    """A row a strategy, a column a part of a round, and the memory of its selection where it is known."""
+    rows = []
+    for name, parts in found.seconds.items():
+        row = {"strategy": name} | {part.removesuffix("_seconds"): f"{parts[part]:.2f}" for part in TIMES}
+        peak = found.select_bytes.get(name)
+        rows.append(row | ({} if peak is None else {"MiB of select": f"{peak / 2**20:,.0f}"}))
+    return tuple(rows)
 
 
 def _tell_share(share: float | None, same: bool) -> str:
@@ -228,9 +233,9 @@ def tabulate_measures(held: Held) -> Rows:
     rows = []
     for batch_rows, rounds in held.rounds.items():
         final = [done for done in rounds if done.round == held.recipe["rounds"]]
-        columns = {metric: summarize(final, metric) for metric in METRICS}
-        for place, point in enumerate(columns["accuracy"]):
-            values = {name_metric(metric).lower(): str(columns[metric][place]) for metric in METRICS}
+        columns = {metric: summarize(final, metric) for metric in final[0].values}
+        for place, point in enumerate(columns[held.recipe["metric"]]):
+            values = {name_metric(metric).lower(): str(points[place]) for metric, points in columns.items()}
             rows.append({"strategy": point.strategy, "batch": f"{batch_rows:,}", **values})
     return tuple(rows)
 

@@ -6,11 +6,11 @@
     metric = "accuracy"             # what the curves and the comparisons show
     baseline = "margin"             # whom the comparisons are with
     trials = 10
-    seed_rows = 10_000              # labels at the start, drawn uniformly
+    seed_rows = 10_000              # labels at the start, drawn uniformly; of a multi-label dataset, questions
     batch_rows = 5_000              # labels a round; a list runs every strategy once with each
     rounds = 4
 
-    [dataset]                       # a name and its options: `datasets.SOURCES`
+    [dataset]                       # a name and its options: `datasets.SOURCES`, `multilabel.QUESTION_SOURCES`
     name = "cifar10"
     [model]                         # a kind and its options: `architectures.MODELS`
     kind = "perceptron"
@@ -41,13 +41,19 @@ from hedgerow.clusters import METHODS
 from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import MODELS
 from hedgerow.experiments.datasets import SOURCES
+from hedgerow.experiments.multilabel import QUESTION_SOURCES
 from hedgerow.hac import METRICS as DISTANCES
-from hedgerow.metrics import METRICS
-from hedgerow.rounds import EVERYTHING, Plan
+from hedgerow.metrics import METRICS, PAIR_METRICS
+from hedgerow.pairs import PAIR_STRATEGIES
+from hedgerow.rounds import Plan
 from hedgerow.strategies import STRATEGIES
+from hedgerow.tasks import EVERYTHING
 
 T = TypeVar("T")
 SHELF = resources.files("hedgerow.experiments") / "shelf"
+ALL_SOURCES = {**SOURCES, **QUESTION_SOURCES}
+KNOWN_METRICS: Mapping[Any, Mapping[str, Any]] = {"row": METRICS, "question": PAIR_METRICS}
+KNOWN_STRATEGIES: Mapping[str, Mapping[str, Any]] = {"row": STRATEGIES, "question": PAIR_STRATEGIES}
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,10 @@ class Arm:
 
 @dataclass(frozen=True)
 class Recipe:
-    """An experiment, checked. `dataset` and `model` are records of `SOURCES` and `MODELS`, or None: given in Python."""
+    """An experiment, checked.
+
+    `dataset` and `model` are records of `SOURCES`, `QUESTION_SOURCES` and `MODELS`, or None: given in Python.
+    """
 
     name: str
     strategies: tuple[Arm, ...]
@@ -101,7 +110,7 @@ class Recipe:
     takes: str = ""
 
     def __post_init__(self) -> None:
-        checks.option(self.metric, "metric", METRICS)
+        checks.option(self.metric, "metric", KNOWN_METRICS.get(self.unit, {**METRICS, **PAIR_METRICS}))
         checks.integer(self.trials, "trials", least=1)
         if not self.batch_rows:
             raise InputError("batch_rows must be a number of rows, or a list of several; got []")
@@ -123,15 +132,20 @@ class Recipe:
                     "have it give them and say embeddings = true in [model], or take the strategy away"
                 )
 
+    @property
+    def unit(self) -> str | None:
+        """What a label is of: a row or a question; None if the dataset is given in Python."""
+        return None if self.dataset is None else getattr(self.dataset, "unit", "row")
+
     def plan(self, batch_rows: int, clusters: Clustering | None = None) -> Plan:
         """The sizes of a trial with one of the batch sizes."""
         given = asdict(clusters) if clusters else {}
         return Plan(self.seed_rows, batch_rows, self.rounds, **given)
 
-    def check(self, n: int) -> None:
-        """Refuse sizes that a pool of n rows cannot serve."""
+    def check(self, size: int, unit: str = "row") -> None:
+        """Refuse sizes that a pool with so many labels to be had cannot serve."""
         for batch_rows in self.batch_rows:
-            self.plan(batch_rows).check(n)
+            self.plan(batch_rows).check(size, unit)
 
     def describe(self) -> dict[str, Any]:
         """Everything but its prose and the number of trials, in plain types."""
@@ -175,7 +189,7 @@ def load_recipe(source: str | Path) -> Recipe:
 def parse_recipe(given: Mapping[str, Any]) -> Recipe:
     """A recipe from the tables of its file."""
     tables = dict(given)
-    known = {"dataset": SOURCES, "model": MODELS}
+    known = {"dataset": ALL_SOURCES, "model": MODELS}
     parts: dict[str, Any] = {}
     for key, tag in (("dataset", "name"), ("model", "kind")):
         table = _take_table(tables, key)
@@ -185,19 +199,26 @@ def parse_recipe(given: Mapping[str, Any]) -> Recipe:
         parts[key] = read_record(record, table if tag == "name" else _without(table, tag), f"[{key}]")
     clusters = read_clustering(_take_table(tables, "clusters", {}), Clustering(), "[clusters]")
     arms = _take_table(tables, "strategies", kind=list)
-    parts["strategies"] = tuple(read_arm(table, clusters) for table in arms)
+    unit = getattr(parts["dataset"], "unit", "row")
+    if unit not in getattr(parts["model"], "units", ("row",)):
+        fitting = [kind for kind, record in MODELS.items() if unit in getattr(record, "units", ("row",))]
+        raise InputError(
+            f"the dataset {parts['dataset'].name!r} has labels of {unit}s, which this model cannot be trained on: take "
+            f"one of {', '.join(fitting)}"
+        )
+    parts["strategies"] = tuple(read_arm(table, clusters, KNOWN_STRATEGIES[unit]) for table in arms)
     if isinstance(tables.get("batch_rows"), int):
         tables["batch_rows"] = [tables["batch_rows"]]
     return read_record(Recipe, tables, "the recipe", made=parts)
 
 
-def read_arm(given: Mapping[str, Any], clusters: Clustering) -> Arm:
+def read_arm(given: Mapping[str, Any], clusters: Clustering, strategies: Mapping[str, Any] = STRATEGIES) -> Arm:
     """One table of [[strategies]]."""
     table = dict(given)
     if "strategy" not in table:
-        raise InputError(f"a table of [[strategies]] needs a strategy: {', '.join(STRATEGIES)}")
-    kind = STRATEGIES[checks.option(table.pop("strategy"), "strategy", STRATEGIES)]
-    strategy_name = next(name for name, known in STRATEGIES.items() if known is kind)
+        raise InputError(f"a table of [[strategies]] needs a strategy: {', '.join(strategies)}")
+    kind = strategies[checks.option(table.pop("strategy"), "strategy", strategies)]
+    strategy_name = next(name for name, known in strategies.items() if known is kind)
     name = table.pop("name", strategy_name)
     own = table.pop("clusters", {})
     if own and "clusters" not in kind.needs:

@@ -29,7 +29,8 @@ from hedgerow.store import atomic_write
 ROUND_KEY = "hedgerow.round"
 SECONDS_KEY = "hedgerow.seconds"
 TIMES = ("predict_seconds", "select_seconds", "train_seconds")
-COLUMNS = ("dataset", "strategy", "batch_rows", "trial", "round", "labeled", "metric", "value", "seconds", *TIMES)
+WHERE = ("dataset", "strategy", "batch_rows", "trial", "round", "labeled", "metric", "value", "seconds")
+COLUMNS = (*WHERE, *TIMES, "select_bytes")  # -1 where the system does not tell
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Ledger:
             "round": done.round,
             "labeled": done.labeled,
             "values": dict(done.values),
-            **{name: getattr(done, name) for name in TIMES},
+            **{name: getattr(done, name) for name in (*TIMES, "select_bytes")},
         }
         pool.write_table(path, {"row": done.rows}, {ROUND_KEY: json.dumps(told)}, force=True)
 
@@ -174,7 +175,8 @@ def list_results(held: Held) -> list[dict[str, Any]]:
             where = {"dataset": dataset, "strategy": done.strategy, "batch_rows": batch_rows, "trial": done.trial}
             where |= {"round": done.round, "labeled": done.labeled}
             for metric, value in done.values.items():
-                rows.append({**where, "metric": metric, "value": value, "seconds": sum(times.values()), **times})
+                told = {"metric": metric, "value": value, "seconds": sum(times.values()), **times}
+                rows.append({**where, **told, "select_bytes": -1 if done.select_bytes is None else done.select_bytes})
     return rows
 
 

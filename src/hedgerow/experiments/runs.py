@@ -2,8 +2,8 @@
 
 A trial's strategies share its seed set, first model and clusters (paper, section 3.3); what is on disk is not done
 again. A run that goes on from the middle of a strategy trains the model of the last complete round again, from its
-rows and seed (`rounds.revive`), and so comes to the rounds that an uninterrupted run has. With `jobs` the trials are
-shared out over processes; a worker whose parent is gone ends itself.
+rows and seed (`rounds.revive`), and so comes to the rounds that an uninterrupted run has. With `jobs` the strategies
+are shared out over processes, one trial's before the next's; a worker whose parent is gone ends itself.
 
 What it does not do: compare strategies (`findings.py`).
 """
@@ -18,24 +18,26 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from hedgerow import __version__, checks
 from hedgerow.checkpoints import open_checkpoints
 from hedgerow.clusters import Clusters
 from hedgerow.errors import EngineError, InputError, StoreError
+from hedgerow.experiments.annotations import MultiLabel
 from hedgerow.experiments.datasets import Dataset
 from hedgerow.experiments.recipes import Arm, Clustering, Recipe, load_recipe
 from hedgerow.experiments.records import Held, Ledger, list_results, read_run, write_results
-from hedgerow.models import Trainer
-from hedgerow.rounds import Round, State, Task, cluster_pool, open_trial, revive, take_turn
+from hedgerow.models import QuestionTrainer, Trainer
+from hedgerow.rounds import Round, State, cluster_pool, open_trial, revive, take_turn
 from hedgerow.store import atomic_write
+from hedgerow.tasks import Playable
 from hedgerow.threads import available
 
 Progress = Callable[[str, float], None]
@@ -51,10 +53,10 @@ class Job:
     data: Path | None
     cache: Path
     threads: int
-    dataset: Dataset | None = None
-    trainer: Trainer | None = None
+    dataset: Dataset | MultiLabel | None = None
+    trainer: Trainer | QuestionTrainer | None = None
 
-    def load(self, progress: Progress | None = None) -> tuple[Dataset, Trainer]:
+    def load(self, progress: Progress | None = None) -> tuple[Dataset | MultiLabel, Trainer | QuestionTrainer]:
         dataset = self.dataset or self.recipe.dataset.load(self.data, self.cache, progress)
         return dataset, self.trainer or self.recipe.model.make_trainer(dataset, self.data)
 
@@ -67,17 +69,17 @@ def run_experiment(
     cache: str | Path | None = None,
     jobs: int = 1,
     trials: int | None = None,
-    dataset: Dataset | None = None,
-    trainer: Trainer | None = None,
+    dataset: Dataset | MultiLabel | None = None,
+    trainer: Trainer | QuestionTrainer | None = None,
     progress: Progress | None = None,
 ) -> Held:
     """Run a recipe, or what is left of it, in the folder `out`, and write its results there.
 
     recipe: a `Recipe`, a TOML file, or the name of a recipe that comes with the package. data: the folder with the
     dataset's files; cache: where features are kept, `cache` in that folder if not given. jobs: processes that share
-    the trials; trials: how many, if not as in the recipe (more can be asked for later). dataset, trainer: your own, in
-    place of the recipe's; with several jobs they must be picklable. The folder knows its recipe and its data, but not
-    a trainer of your own: with another one, take another folder.
+    the strategies; trials: how many, if not as in the recipe (more can be asked for later). dataset, trainer: your
+    own, in place of the recipe's; with several jobs they must be picklable. The folder knows its recipe and its data,
+    but not a trainer of your own: with another one, take another folder.
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)
@@ -87,32 +89,49 @@ def run_experiment(
     _check(recipe, data, dataset, trainer)
     folder = _check_folder(Path(out))
     kept = Path(cache) if cache is not None else (data or folder) / "cache"
-    threads = max(1, available() // jobs)
-    job = Job(recipe, Ledger(folder), data, kept, threads, dataset, trainer)
-    loaded = job.load(progress)
-    recipe.check(len(loaded[0].labels))
-    _claim(folder, recipe, loaded[0])
+    job = Job(recipe, Ledger(folder), data, kept, max(1, available() // jobs), dataset, trainer)
+    loaded, trainer = job.load(progress)
+    recipe.check(loaded.task.size, loaded.task.unit)
+    _claim(folder, recipe, loaded)
     watch = _Watch(job, trials, progress)
     if jobs == 1:
-        run_trials(job, range(trials), loaded=loaded, tell=watch.tell)
+        desk = _Desk(job, loaded.task, trainer, watch.tell)
+        for turn in _list_turns(recipe, trials):
+            desk.play(*turn)
     else:
+        del loaded, trainer  # the workers load their own
         _share_out(job, trials, jobs, watch)
     held = read_run(folder)
     write_results(folder, list_results(held))
     return held
 
 
-def run_trials(
-    job: Job,
-    trials: Sequence[int],
-    *,
-    loaded: tuple[Dataset, Trainer] | None = None,
-    tell: Callable[[str], None] | None = None,
-) -> None:
-    """Every round of these trials that is not on disk yet."""
-    dataset, trainer = loaded or job.load()
-    for trial in trials:
-        _Trial(job, dataset.task, trainer, trial, tell or _ignore).run()
+def _list_turns(recipe: Recipe, trials: int) -> list[tuple[int, int, int]]:
+    """(trial, batch size, place of the strategy): everything there is to play, a trial whole before the next."""
+    return [
+        (trial, batch_rows, place)
+        for trial in range(trials)
+        for batch_rows in recipe.batch_rows
+        for place in range(len(recipe.strategies))
+    ]
+
+
+@dataclass
+class _Desk:
+    """Where one process plays: the data, the trainer, and the trial under way."""
+
+    job: Job
+    task: Playable
+    trainer: Any
+    tell: Callable[[str], None]
+    alone: AbstractContextManager[Any] = field(default_factory=nullcontext)  # held while clusters are made
+    trial: "_Trial | None" = None
+
+    def play(self, number: int, batch_rows: int, place: int) -> None:
+        """The rounds of one strategy in one trial that are not on disk yet."""
+        if self.trial is None or self.trial.number != number:
+            self.trial = _Trial(self.job, self.task, self.trainer, number, self.tell, self.alone)
+        self.trial.play(self.trial.begin(), self.job.recipe.strategies[place], batch_rows)
 
 
 @dataclass
@@ -120,18 +139,13 @@ class _Trial:
     """One trial under way: what its strategies share is made when the first of them asks for it."""
 
     job: Job
-    task: Task
-    trainer: Trainer
+    task: Playable
+    trainer: Any
     number: int
     tell: Callable[[str], None]
+    alone: AbstractContextManager[Any]
     opened: State | None = None
     clusters: dict[Clustering, Clusters] = field(default_factory=dict)
-
-    def run(self) -> None:
-        first = self.begin()
-        for batch_rows in self.job.recipe.batch_rows:
-            for arm in self.job.recipe.strategies:
-                self.play(first, arm, batch_rows)
 
     def begin(self) -> Round:
         """Round 0, from its file or made now."""
@@ -160,26 +174,27 @@ class _Trial:
 
     def find_state(self, first: Round, done: Sequence[Round]) -> State:
         """The model of the last round that is complete; that of the seed set is trained once."""
-        if not done:
-            if self.opened is None:
-                self.opened = revive(self.task, self.trainer, first.rows, trial=self.number, number=0)
-            return self.opened
-        rows = np.concatenate([first.rows, *(one.rows for one in done)])
-        return revive(self.task, self.trainer, rows, trial=self.number, number=done[-1].round)
+        if done:
+            return revive(self.task, self.trainer, (first, *done))
+        if self.opened is None:
+            self.opened = revive(self.task, self.trainer, (first,))
+        return self.opened
 
     def find_clusters(self, first: Round, arm: Arm) -> Clusters:
         """The clusters a strategy asks for: made once a trial, kept in a file."""
         how = arm.clusters
         path = self.job.ledger.name_clusters(self.number, how)
-        if how not in self.clusters and path.exists():
-            self.clusters[how] = Clusters.load(path)
         if how not in self.clusters:
-            self.tell(f"trial {self.number + 1}: clustering {self.task.n:,} rows ({how.method})")
-            plan = self.job.recipe.plan(self.job.recipe.batch_rows[0], how)
-            made, seconds = cluster_pool(self.task, self.find_state(first, ()), plan, threads=self.job.threads)
-            self.job.ledger.write_clusters(path, made, seconds)
-            self.clusters[how] = made
+            with self.alone:
+                self.clusters[how] = Clusters.load(path) if path.exists() else self.make_clusters(first, how, path)
         return self.clusters[how]
+
+    def make_clusters(self, first: Round, how: Clustering, path: Path) -> Clusters:
+        self.tell(f"trial {self.number + 1}: clustering {self.task.n:,} rows ({how.method})")
+        plan = self.job.recipe.plan(self.job.recipe.batch_rows[0], how)
+        made, seconds = cluster_pool(self.task, self.find_state(first, ()), plan, threads=self.job.threads)
+        self.job.ledger.write_clusters(path, made, seconds)
+        return made
 
 
 class _Watch:
@@ -210,12 +225,15 @@ class _Watch:
         self.tell(place)
 
 
+_given: list[Any] = []  # a worker's job, and its lock
+
+
 def _share_out(job: Job, trials: int, jobs: int, watch: _Watch) -> None:
-    """Run the trials in processes, each with its share; the first error ends them all."""
-    shares = [range(number, trials, jobs) for number in range(min(jobs, trials))]
+    """Play in processes, each the next strategy that nobody has; the first error ends them all."""
     context = multiprocessing.get_context("spawn")  # a fork would copy threads that hold locks
-    with ProcessPoolExecutor(len(shares), mp_context=context, initializer=_end_with_parent) as processes:
-        waiting = {processes.submit(run_trials, job, share) for share in shares}
+    turns = _list_turns(job.recipe, trials)
+    with ProcessPoolExecutor(min(jobs, len(turns)), context, _sit_down, (job, context.Lock())) as processes:
+        waiting = {processes.submit(_play, *turn) for turn in turns}
         try:
             while waiting:
                 done, waiting = wait(waiting, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
@@ -227,6 +245,24 @@ def _share_out(job: Job, trials: int, jobs: int, watch: _Watch) -> None:
         finally:
             if waiting:
                 _stop(processes)
+
+
+def _sit_down(job: Job, alone: AbstractContextManager[Any]) -> None:
+    """What a worker does first."""
+    _end_with_parent()
+    _given[:] = [job, alone]
+
+
+@cache
+def _open_desk() -> _Desk:
+    """A worker's desk; made with its first strategy, so that an error in loading is told as any other."""
+    job, alone = _given
+    dataset, trainer = job.load()
+    return _Desk(job, dataset.task, trainer, _ignore, alone)
+
+
+def _play(number: int, batch_rows: int, place: int) -> None:
+    _open_desk().play(number, batch_rows, place)
 
 
 def _stop(processes: ProcessPoolExecutor) -> None:
@@ -252,15 +288,16 @@ def _end_with_parent() -> None:
 # Before anything runs.
 
 
-def _check(recipe: Recipe, data: Path | None, dataset: Dataset | None, trainer: Trainer | None) -> None:
+def _check(recipe: Recipe, data: Path | None, dataset: Any, trainer: Any) -> None:
     """Refuse what cannot be run: parts that are missing, files that are, sizes that the pool cannot serve."""
     for name, given in (("dataset", dataset), ("model", trainer)):
         if given is None and getattr(recipe, name) is None:
             raise InputError(f"the recipe {recipe.name!r} has no {name}: give one, as dataset=... or trainer=...")
-    rows = len(dataset.labels) if dataset is not None else recipe.dataset.check(data)
+    size = dataset.task.size if dataset is not None else recipe.dataset.check(data)
     if data is not None and not data.is_dir():
         raise InputError(f"the data folder {data} does not exist")
-    recipe.check(rows)
+    if size is not None:  # else it is known once the data are read
+        recipe.check(size, recipe.unit or dataset.task.unit)
     if trainer is None:
         recipe.model.check(data)
 
@@ -273,11 +310,11 @@ def _check_folder(out: Path) -> Path:
     return out
 
 
-def _claim(folder: Path, recipe: Recipe, dataset: Dataset) -> None:
+def _claim(folder: Path, recipe: Recipe, dataset: Dataset | MultiLabel) -> None:
     """Make the folder this run's, or find that it is; the number of trials may grow."""
-    labels = hashlib.sha256(np.ascontiguousarray(dataset.labels, np.int64).tobytes()).hexdigest()
-    flat = dataset.features.reshape(len(dataset.features), -1)
-    open_checkpoints(folder, flat, {"recipe": recipe.describe(), "labels": labels, "version": __version__})
+    rows, labels = dataset.marks
+    told = {"recipe": recipe.describe(), "labels": hashlib.sha256(labels.tobytes()).hexdigest(), "version": __version__}
+    open_checkpoints(folder, rows, told)
     if not (folder / "about.json").exists():
         told = {"reproduces": recipe.reproduces, "takes": recipe.takes, "machine": describe_machine()}
         with atomic_write(folder / "about.json") as beside:

@@ -26,10 +26,12 @@ class Texts:
 
     def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> "Texts":
         """Some of the texts, in the order named."""
-        chosen = np.arange(len(self))[rows]
-        lengths = np.diff(self.starts)[chosen]
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self)))
+        begins = self.starts[:-1][rows]
+        lengths = self.starts[1:][rows] - begins
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
+        places = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], lengths)
         return Texts(self.codes[places], starts)
 
     def read(self, row: int) -> str:

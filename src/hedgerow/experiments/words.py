@@ -5,20 +5,25 @@ than one language: a real pool of about the size of Open Images (paper, section 
 language that lists it and about five that do not, most of them of the same script. Words are held out for the test set,
 and a few for a first model.
 
-What it does not do: train anything.
+`Words` is the record behind a recipe's table [dataset]. What is not here: the model, which reads n-grams (`texts.py`).
 """
 
 import unicodedata
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
-from hedgerow.experiments.annotations import Annotated, MultiLabel, annotate
+from hedgerow.experiments.annotations import MultiLabel, annotate
 from hedgerow.experiments.texts import Texts, encode_texts, join_texts
 from hedgerow.pairs import Pairs
+from hedgerow.tasks import Annotated
 
 HELD_OUT = 125_000  # test words, as many as Open Images has test images
 FIRST = 40_000  # words for a first model, as many as its validation images
@@ -26,6 +31,29 @@ NEGATIVES = 5
 NEAR = 50.0  # how much likelier a language of the word's script is asked about than another
 LEAST_SHARE = 0.25  # of a language's words in a script that is its own: names in Latin letters are in every list
 FOLDED = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "KATAKANA-HIRAGANA": "CJK"}  # words in Japanese mix them
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of 42 languages: see `load_words`."""
+
+    name: str = "words"
+    limit: int | None = None
+    held_out: int = HELD_OUT
+    first: int = FIRST
+    negatives: int = NEGATIVES
+    typos: int = 0
+    unit: ClassVar[str] = "question"
+
+    def check(self, data: Path | None) -> None:
+        """Refuse to start without the word lists; how many questions there are shows when they are read."""
+        if find_spec("wordfreq") is None:
+            raise MissingExtraError("the word lists", "words")
+
+    def load(self, data: Path | None, cache: Path, progress: Callable[[str, float], None] | None = None) -> MultiLabel:
+        return load_words(
+            self.limit, held_out=self.held_out, first=self.first, negatives=self.negatives, typos=self.typos
+        )
 
 
 def list_words(limit: int | None = None, *, seed: int = 0) -> tuple[list[str], npt.NDArray[np.uint64], tuple[str, ...]]:

@@ -20,7 +20,7 @@ from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.models.protocol import Labels, check_labels, draw_walk
 
-OPTIMIZERS = ("adam", "sgd")
+OPTIMIZERS = ("adam", "sgd", "adagrad")
 SCHEDULES = ("constant", "cosine")
 PREDICT_ROWS = 1024  # rows that go through the network at a time
 
@@ -65,21 +65,21 @@ class Training:
 class TorchTrainer:
     """`make()` gives a fresh module, whose first weights torch draws by the seed.
 
-    `prepare` turns rows of features into float32 arrays; `augment(batch, generator)` changes a minibatch of tensors
+    `prepare` turns rows of features into a float32 array; `augment(batch, generator)` changes a minibatch of tensors
     before a step. Needs the extra `torch`.
     """
 
     make: Callable[[], Any]
     classes: int
     training: Training = Training()
-    prepare: Callable[[Any], npt.NDArray[np.float32]] = as_floats
+    prepare: Callable[[Any], Any] = as_floats
     augment: Callable[[Any, Any], Any] | None = None
 
     def fit(self, features: Any, labels: Labels, *, seed: int) -> "FittedNetwork":
         self.training.check()
         check_labels(labels, features, self.classes)
-        torch = _import_torch()
-        device = _choose_device(torch, self.training.device)
+        torch = import_torch()
+        device = choose_device(torch, self.training.device)
         with hold_steady(torch, self.training.threads, checks.seed(seed)):
             module = self.make().to(device)
             last = find_last(torch, module)
@@ -89,22 +89,15 @@ class TorchTrainer:
     def _train(
         self, torch: Any, module: Any, features: Any, labels: Labels, rng: np.random.Generator, device: Any
     ) -> None:
-        batch_rows = min(self.training.batch_rows, len(labels))
-        steps = self.training.steps or self.training.epochs * max(1, len(labels) // batch_rows)
-        walk = draw_walk(len(labels), steps * batch_rows, rng).reshape(steps, batch_rows)
-        optimizer, schedule = _make_optimizer(torch, module, self.training, steps)
-        generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
         targets = torch.from_numpy(np.asarray(labels, np.int64)).to(device)
-        module.train()
-        for rows in walk:
-            batch = _load_batch(torch, self.prepare(features[rows]))
+
+        def measure_loss(rows: Labels, generator: Any) -> Any:
+            batch = load_batch(torch, self.prepare(features[rows]), device)
             if self.augment is not None:
                 batch = self.augment(batch, generator)
-            loss = torch.nn.functional.cross_entropy(module(batch.to(device)), targets[rows])
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            schedule.step()
+            return torch.nn.functional.cross_entropy(module(batch), targets[rows])
+
+        descend(torch, module, self.training, len(labels), measure_loss, rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +106,13 @@ class FittedNetwork:
 
     module: Any
     last: Any
-    prepare: Callable[[Any], npt.NDArray[np.float32]]
+    prepare: Callable[[Any], Any]
     threads: int
     device: Any
 
     def probabilities(self, features: Any) -> npt.NDArray[np.float32]:
-        torch = _import_torch()
-        return self._answer(features, lambda batch: torch.softmax(self.module(batch), dim=1))
+        torch = import_torch()
+        return self.answer(features, lambda batch: torch.softmax(self.module(batch), dim=1))
 
     def embeddings(self, features: Any) -> npt.NDArray[np.float32]:
         read: list[Any] = []
@@ -130,18 +123,24 @@ class FittedNetwork:
             return read.pop().flatten(1)
 
         try:
-            return self._answer(features, embed)
+            return self.answer(features, embed)
         finally:
             hook.remove()
 
-    def _answer(self, features: Any, action: Callable[[Any], Any]) -> npt.NDArray[np.float32]:
-        torch = _import_torch()
-        parts = []
+    def answer(self, features: Any, action: Callable[[Any], Any]) -> npt.NDArray[np.float32]:
+        """What `action` gives for the rows, float32 (n, width), a few rows at a time."""
+        torch = import_torch()
+        out: npt.NDArray[np.float32] | None = None
         with hold_steady(torch, self.threads, 0), torch.inference_mode():
             for start in range(0, len(features), PREDICT_ROWS):
-                batch = _load_batch(torch, self.prepare(features[start : start + PREDICT_ROWS]))
-                parts.append(action(batch.to(self.device)).cpu().numpy())
-        return np.concatenate(parts)
+                some = slice(start, start + PREDICT_ROWS)
+                found = action(load_batch(torch, self.prepare(features[some]), self.device)).cpu().numpy()
+                if out is None:
+                    out = np.empty((len(features), found.shape[1]), np.float32)
+                out[some] = found
+        if out is None:
+            raise InputError("features holds no rows: there is nothing to predict")
+        return out
 
 
 def find_last(torch: Any, module: Any) -> Any:
@@ -165,33 +164,64 @@ def hold_steady(torch: Any, threads: int, seed: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def descend(
+    torch: Any,
+    module: Any,
+    training: Training,
+    n: int,
+    measure_loss: Callable[[Labels, Any], Any],
+    rng: np.random.Generator,
+) -> None:
+    """Train a module on n labels, in minibatches of `measure_loss(places of labels, torch's generator)`."""
+    batch_rows = min(training.batch_rows, n)
+    steps = training.steps or training.epochs * max(1, n // batch_rows)
+    walk = draw_walk(n, steps * batch_rows, rng).reshape(steps, batch_rows)
+    optimizer, schedule = _make_optimizer(torch, module, training, steps)
+    generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
+    module.train()
+    with torch.sparse.check_sparse_tensor_invariants(enable=False):  # sparse gradients are torch's own: no checks
+        for places in walk:
+            loss = measure_loss(places, generator)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+
 def _make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> tuple[Any, Any]:
     """The optimizer, and what changes its learning rate from step to step."""
+    given: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
     # Fused: one pass over each weight and its moments, where the default makes one for every term of the update.
-    given: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay, "fused": True}
     if training.optimizer == "adam":
-        optimizer = torch.optim.Adam(module.parameters(), **given)
-    else:
-        optimizer = torch.optim.SGD(module.parameters(), momentum=training.momentum, **given)
+        optimizer = torch.optim.Adam(module.parameters(), fused=True, **given)
+    elif training.optimizer == "sgd":
+        optimizer = torch.optim.SGD(module.parameters(), momentum=training.momentum, fused=True, **given)
+    else:  # takes the sparse gradients of tables of vectors, which the fused ones do not
+        optimizer = torch.optim.Adagrad(module.parameters(), **given)
     schedulers = torch.optim.lr_scheduler
     if training.schedule == "cosine":
         return optimizer, schedulers.CosineAnnealingLR(optimizer, T_max=steps)
     return optimizer, schedulers.ConstantLR(optimizer, factor=1.0)
 
 
-def _load_batch(torch: Any, prepared: npt.NDArray[np.float32]) -> Any:
-    """A tensor; images with their channels last in memory, which convolutions on a CPU run twice as fast on."""
+def load_batch(torch: Any, prepared: Any, device: Any) -> Any:
+    """A tensor, or several if there are several arrays.
+
+    Images have their channels last in memory, which convolutions on a CPU run twice as fast on.
+    """
+    if isinstance(prepared, tuple):
+        return tuple(load_batch(torch, part, device) for part in prepared)
     batch = torch.from_numpy(prepared)
-    return batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch
+    return (batch.contiguous(memory_format=torch.channels_last) if batch.ndim == 4 else batch).to(device)
 
 
-def _choose_device(torch: Any, name: str) -> Any:
+def choose_device(torch: Any, name: str) -> Any:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
 
 
-def _import_torch() -> Any:
+def import_torch() -> Any:
     try:
         import torch
     except ImportError:

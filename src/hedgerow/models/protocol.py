@@ -1,8 +1,10 @@
-"""What the loop asks of a model: three verbs.
+"""What the loop asks of a model: three verbs, or four where questions are answered.
 
 A `Trainer` is fitted from scratch on features and labels and gives a `Fitted`, which answers with class probabilities
-and with embeddings, the output of its last hidden layer (the paper's section 3.1: "the penultimate layer"). Anything
-with these methods is a model; nothing is inherited or registered.
+and with embeddings, the output of its last hidden layer (the paper's section 3.1: "the penultimate layer"). Where a
+label is the answer to a question (row, class), a `QuestionTrainer` begins a model and trains it further in every round
+(section 3.2), and an `Answering` model gives a chance for every row and class. Anything with these methods is a model;
+nothing is inherited or registered.
 """
 
 from typing import Any, Protocol
@@ -12,6 +14,7 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError
+from hedgerow.pairs import Pairs
 
 Floats = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.int64]
@@ -32,6 +35,26 @@ class Trainer(Protocol):
 
     def fit(self, features: Any, labels: Labels, *, seed: int) -> Fitted:
         """Train on the labeled rows' features; `labels` are class numbers 0.., in the same order."""
+
+
+class Answering(Protocol):
+    """A model of a multi-label pool: answers for any rows' features, and never changes."""
+
+    def chances(self, features: Any) -> Floats:
+        """The probability that each row has each class (n, classes), independent of each other."""
+
+    def embeddings(self, features: Any) -> Floats:
+        """The last hidden layer's output (n, width)."""
+
+
+class QuestionTrainer(Protocol):
+    """How a model of questions is made and trained further: the same input gives the same model."""
+
+    def begin(self, features: Any = None, pairs: Pairs | None = None, answers: Any = None) -> Answering:
+        """A first model, trained on these questions and answers, bool (m,), if there are any."""
+
+    def tune(self, before: Any, features: Any, pairs: Pairs, answers: Any, *, seed: int) -> Answering:
+        """Another model: `before`, one of its own, trained further on these questions about rows of `features`."""
 
 
 def check_labels(labels: Labels, features: Any, classes: int) -> None:

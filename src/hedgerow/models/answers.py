@@ -1,0 +1,102 @@
+"""Torch modules that answer questions (row, class): one logit a class, trained on the questions that were asked.
+
+A question's loss is the cross-entropy of its own logit; classes that nobody asked about weigh nothing. A model is begun
+once and then trained further, a fixed number of steps a round, as the paper trains on Open Images (section 3.2); the
+optimizer starts afresh every time. The embedding is what the last linear layer reads.
+"""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import checks
+from hedgerow.errors import InputError
+from hedgerow.models.networks import (
+    FittedNetwork,
+    Training,
+    as_floats,
+    choose_device,
+    descend,
+    find_last,
+    hold_steady,
+    import_torch,
+    load_batch,
+)
+from hedgerow.pairs import Pairs
+
+ROUND = Training(steps=1_000)
+BEGIN_SEED = 0  # all trials start from the same first model, as in the paper
+
+
+@dataclass(frozen=True)
+class TorchQuestionTrainer:
+    """`make()` gives a module with a logit a class; `training` is one round's, `first_training` the first model's.
+
+    `prepare` turns rows of features into what the module reads: an array, or a tuple of them. Needs the extra `torch`.
+    """
+
+    make: Callable[[], Any]
+    classes: int
+    training: Training = ROUND
+    first_training: Training = ROUND
+    prepare: Callable[[Any], Any] = as_floats
+
+    def begin(self, features: Any = None, pairs: Pairs | None = None, answers: Any = None) -> "AnsweringNetwork":
+        """A fresh module, trained on these questions if there are any."""
+        torch = import_torch()
+        device = choose_device(torch, self.training.device)
+        with hold_steady(torch, self.training.threads, BEGIN_SEED):
+            module = self.make().to(device)
+        fresh = AnsweringNetwork(
+            FittedNetwork(module.eval(), find_last(torch, module), self.prepare, self.training.threads, device)
+        )
+        if pairs is None:
+            return fresh
+        return self._train(fresh, features, pairs, answers, self.first_training, BEGIN_SEED)
+
+    def tune(
+        self, before: "AnsweringNetwork", features: Any, pairs: Pairs, answers: Any, *, seed: int
+    ) -> "AnsweringNetwork":
+        """A copy of `before`, trained on these questions."""
+        return self._train(before, features, pairs, answers, self.training, checks.seed(seed))
+
+    def _train(
+        self, before: "AnsweringNetwork", features: Any, pairs: Pairs, answers: Any, training: Training, seed: int
+    ) -> "AnsweringNetwork":
+        training.check()
+        checks.same_length({"pairs": len(pairs), "answers": len(answers)})
+        if len(pairs) == 0:
+            raise InputError("a model needs answers to be trained on, got none: draw a seed set first")
+        pairs.refuse_outside(len(features), self.classes)
+        torch, device = import_torch(), before.network.device
+        module = deepcopy(before.network.module)
+        truth = torch.from_numpy(np.asarray(answers, np.float32)).to(device)
+        asked = torch.from_numpy(pairs.classes.astype(np.int64)).to(device)
+
+        def measure_loss(places: npt.NDArray[np.int64], generator: Any) -> Any:
+            batch = load_batch(torch, self.prepare(features[pairs.rows[places]]), device)
+            logits = module(batch).gather(1, asked[places, None])[:, 0]
+            return torch.nn.functional.binary_cross_entropy_with_logits(logits, truth[places])
+
+        with hold_steady(torch, training.threads, seed):
+            descend(torch, module, training, len(pairs), measure_loss, np.random.default_rng(seed))
+        last = find_last(torch, module)
+        return AnsweringNetwork(FittedNetwork(module.eval(), last, self.prepare, training.threads, device))
+
+
+@dataclass(frozen=True, eq=False)
+class AnsweringNetwork:
+    """A trained module whose logits are independent of each other."""
+
+    network: FittedNetwork
+
+    def chances(self, features: Any) -> npt.NDArray[np.float32]:
+        torch = import_torch()
+        return self.network.answer(features, lambda batch: torch.sigmoid(self.network.module(batch)))
+
+    def embeddings(self, features: Any) -> npt.NDArray[np.float32]:
+        return self.network.embeddings(features)

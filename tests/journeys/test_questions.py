@@ -1,0 +1,83 @@
+"""The large experiment in small: the recipe `wordlangs-small` on a few thousand words, killed, resumed, shared out."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from hedgerow.experiments.recipes import SHELF
+from page import check_self_contained
+from shell import call, read_values, start
+
+SMALLER = {
+    "limit = 200_000": "limit = 3_000",
+    "held_out = 20_000": "held_out = 500",
+    "first = 10_000": "first = 300",
+    "seed_rows = 20_000": "seed_rows = 600",
+    "batch_rows = 10_000": "batch_rows = 400",
+    "rounds = 4": "rounds = 2",
+    "steps = 500": "steps = 15",
+    "trials = 2": "trials = 1",
+}
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    text = (SHELF / "wordlangs-small.toml").read_text(encoding="utf-8")
+    for before, after in SMALLER.items():
+        assert before in text
+        text = text.replace(before, after)
+    path = tmp_path_factory.mktemp("questions") / "small.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(recipe: Path) -> Path:
+    out = recipe.parent / "whole"
+    done = call("experiment", "run", recipe, "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_killed_and_shared_out_it_ends_the_same(recipe: Path, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = start("experiment", "run", recipe, "--out", out)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while len(list(out.glob("trials/*/*/1.parquet"))) < 3:  # in the midst of the third strategy
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+    assert not (out / "results.csv").exists()
+    done = call("experiment", "run", recipe, "--out", out, "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    assert read_values(out) == read_values(whole)
+
+
+def test_the_report_tells_of_questions(whole: Path) -> None:
+    done = call("experiment", "report", whole)
+    assert done.returncode == 0, done.stderr
+    assert "cluster-margin, assign" in done.stdout
+    page = (whole / "report.html").read_text(encoding="utf-8")
+    check_self_contained(page)
+    for words in ("Average precision by labels", "MiB of select", "cluster-margin-pairs, power 1", "Label savings"):
+        assert words in page
+    summary = json.loads((whole / "summary.json").read_text())
+    rounds = [done for done in summary["rounds"] if done["round"] > 0]
+    assert {done["labeled"] for done in rounds} == {1_000, 1_400}
+    assert all(0 < done["average_precision"] <= 1 and done["select_bytes"] >= 0 for done in rounds)
+    assert len(rounds) == 9 * 2
+
+
+def test_more_questions_than_there_are_is_one_line(recipe: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text(recipe.read_text().replace("batch_rows = 400", "batch_rows = 400_000"))
+    done = call("experiment", "run", bad, "--out", tmp_path / "run")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "questions: take smaller batches or fewer rounds" in done.stderr
+    assert not (tmp_path / "run").exists()

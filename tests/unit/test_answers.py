@@ -1,0 +1,104 @@
+"""Torch modules that answer questions: what they learn, that they go on from one another, and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from hedgerow.errors import InputError
+from hedgerow.experiments.architectures import NGrams, build_ngrams
+from hedgerow.experiments.texts import Texts, encode_texts
+from hedgerow.kernels.grams import BUCKETS
+from hedgerow.models import TorchQuestionTrainer, Training
+from hedgerow.pairs import Pairs
+
+RNG = np.random.default_rng(0)
+TRUTH = RNG.random((60, 3)) < 0.4
+FEATURES = (TRUTH @ np.eye(3, 6) + RNG.normal(0, 0.1, (60, 6))).astype(np.float32)
+PAIRS = Pairs(*np.nonzero(RNG.random((60, 3)) < 0.7))
+ANSWERS = TRUTH[PAIRS.rows, PAIRS.classes]
+QUICK = Training(steps=150, batch_rows=20, learning_rate=0.02)
+
+
+def make_module() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def make_trainer(training: Training = QUICK) -> TorchQuestionTrainer:
+    return TorchQuestionTrainer(make_module, 3, training, training)
+
+
+def test_learns_what_was_asked_and_answers_in_the_promised_shapes() -> None:
+    trainer = make_trainer()
+    model = trainer.tune(trainer.begin(), FEATURES, PAIRS, ANSWERS, seed=1)
+    chances = model.chances(FEATURES)
+    assert chances.shape == (60, 3)
+    assert np.mean((chances > 0.5) == TRUTH) > 0.95
+    assert model.embeddings(FEATURES).shape == (60, 8)
+    with torch.no_grad():
+        logits = model.network.last(torch.from_numpy(model.embeddings(FEATURES)))
+    np.testing.assert_allclose(torch.sigmoid(logits).numpy(), chances, atol=1e-6)
+
+
+def test_a_class_that_nobody_asked_about_is_left_as_it_was() -> None:
+    trainer = make_trainer()
+    before = trainer.begin()
+    some = PAIRS.classes != 2
+    model = trainer.tune(before, FEATURES, Pairs(PAIRS.rows[some], PAIRS.classes[some]), ANSWERS[some], seed=1)
+    torch.testing.assert_close(model.network.last.weight[2], before.network.last.weight[2])
+    assert not torch.equal(model.network.last.weight[0], before.network.last.weight[0])
+
+
+def test_one_seed_one_model_and_the_one_before_stays() -> None:
+    trainer = make_trainer()
+    before = trainer.begin(FEATURES, PAIRS, ANSWERS)
+    told = before.chances(FEATURES)
+    first, again, other = (
+        trainer.tune(before, FEATURES, PAIRS, ANSWERS, seed=seed).chances(FEATURES) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    np.testing.assert_array_equal(before.chances(FEATURES), told)
+    np.testing.assert_array_equal(trainer.begin(FEATURES, PAIRS, ANSWERS).chances(FEATURES), told)
+
+
+def test_a_first_model_goes_on_from_what_it_knows() -> None:
+    one_step = Training(steps=1, batch_rows=20, learning_rate=1e-6)
+    trainer = TorchQuestionTrainer(make_module, 3, one_step, QUICK)
+    first = trainer.begin(FEATURES, PAIRS, ANSWERS)
+    tuned = trainer.tune(first, FEATURES, PAIRS, ANSWERS, seed=5)
+    np.testing.assert_allclose(tuned.chances(FEATURES), first.chances(FEATURES), atol=1e-4)
+
+
+def test_words_are_told_apart_by_their_letters() -> None:
+    words = [letter * length for length in range(2, 12) for letter in "abc"]
+    texts = encode_texts(words)
+    pairs = Pairs(np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30))
+    answers = pairs.rows % 3 == pairs.classes
+    training = Training(steps=80, batch_rows=30, learning_rate=0.1, optimizer="adagrad")
+    trainer = TorchQuestionTrainer(lambda: build_ngrams(8, 16, 3), 3, training, prepare=Texts.list_grams)
+    model = trainer.tune(trainer.begin(), texts, pairs, answers, seed=0)
+    chances = model.chances(encode_texts(["aaaab", "bbbbb", "ccccccccccccccc"]))
+    np.testing.assert_array_equal(chances.argmax(axis=1), [0, 1, 2])
+    assert model.embeddings(texts).shape == (30, 16)
+    # The network's first layer is the mean of the grams' vectors, as the kernel for millions of texts has it.
+    network = model.network.module
+    with torch.no_grad():
+        means = network.vectors(*(torch.from_numpy(part) for part in texts.list_grams()))
+    np.testing.assert_allclose(texts.average_grams(network.vectors.weight.detach().numpy()), means.numpy(), atol=1e-6)
+    assert network.vectors.weight.shape == (BUCKETS, 8)
+
+
+def test_what_cannot_be_trained_is_refused() -> None:
+    trainer = make_trainer()
+    before = trainer.begin()
+    with pytest.raises(InputError, match="needs answers to be trained on"):
+        trainer.tune(before, FEATURES, Pairs([], []), np.zeros(0, bool), seed=0)
+    with pytest.raises(InputError, match="of classes that are not in 0 to 2"):
+        trainer.tune(before, FEATURES, Pairs([0], [3]), np.ones(1, bool), seed=0)
+    with pytest.raises(InputError, match="of rows that are not in the pool"):
+        trainer.tune(before, FEATURES, Pairs([60], [0]), np.ones(1, bool), seed=0)
+    with pytest.raises(InputError, match="answers"):
+        trainer.tune(before, FEATURES, PAIRS, ANSWERS[1:], seed=0)
+    with pytest.raises(InputError, match="adagrad without weight decay alone takes"):
+        NGrams(training=Training(optimizer="adam")).check(None)
