@@ -91,10 +91,8 @@ def finite(array: npt.NDArray[Any], name: str, *, first_row: int = 0) -> None:
     step = max(1, CHECK_BYTES // max(1, array[:1].nbytes))
     for start in range(0, len(array), step):
         good = np.isfinite(array[start : start + step])
-        if good.ndim == 2:
-            good = good.all(axis=1)
         if not good.all():
-            row = first_row + start + int(np.argmin(good))
+            row = first_row + start + int(np.argmin(good.reshape(len(good), -1).all(axis=1)))
             raise InputError(f"{name} has a NaN or an infinity in row {row}: remove or repair that row")
 
 

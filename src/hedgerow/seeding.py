@@ -16,6 +16,7 @@ nearly all. Whether to fold depends on the past alone, so the law is the same.
 Not here: k-means itself, and the greedy variant that tries several candidates a center.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -32,10 +33,10 @@ Rows = npt.NDArray[np.int64]
 
 BLOCK_VALUES = 1 << 18  # a block of rows and residuals is about 1 MiB of float32
 LEAST_BATCH, MOST_BATCH = 16, 1024  # proposals at a time: what they cost each other stays below what the centers cost
-CHECK_CENTERS = 1024  # pending centers a task of a check
 # What a batch or a fold costs beside its distances, in distances a row: reading the row, drawing, handing out tasks.
 OVERHEAD = 64
 FADING = 0.5  # the weight of a batch in the rate of acceptance, against the batch after it
+_own = threading.local()
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,32 +163,37 @@ class _Draw:
         return proposals[accepted[:count]]
 
     def multiply(self, points: Floats, residuals: Floats) -> Floats:
-        """The products of the proposals with each other, a tile of rows a task."""
+        """The products of the proposals with each other."""
         size = len(points)
         products, mixing = np.empty((2, size, size), np.float32)
 
-        def multiply_some(start: int) -> None:
-            some = slice(start, start + kernels.ROW_TILE)
+        def multiply_some(some: slice) -> None:
             areas = products[some].reshape(-1), mixing[some].reshape(-1)
             kernels.multiply(points[some], residuals[some], points, residuals, *areas)
 
-        self.team.map(multiply_some, list(range(0, size, kernels.ROW_TILE)))
+        self.over_tiles(multiply_some, size)
         return products
 
     def check(self, points: Floats, residuals: Floats, norms: Floats, weights: Floats) -> Floats:
         """The weights of the proposals, lowered to their distances from the pending centers."""
+        nearest, pending = weights.copy(), slice(self.folded, self.count)
+        if self.folded < self.count:
 
-        def check_some(start: int) -> Floats:
-            some = slice(start, min(start + CHECK_CENTERS, self.count))
-            nearest, areas = weights.copy(), _make_areas()
-            kernels.lower(
-                points, residuals, norms, self.points[some], self.residuals[some], self.norms[some], *areas, nearest
-            )
-            return nearest
+            def check_some(some: slice) -> None:
+                self.lower(pending, points[some], residuals[some], norms[some], nearest[some])
 
-        starts = list(range(self.folded, self.count, CHECK_CENTERS))
-        nearest: Floats = np.minimum.reduce([weights, *self.team.map(check_some, starts)])
+            self.over_tiles(check_some, len(nearest))
         return nearest
+
+    def over_tiles(self, task: Callable[[slice], None], size: int) -> None:
+        """task(some rows) for all of `size` rows, whole tiles of them for each thread."""
+        tile = kernels.ROW_TILE
+        self.team.ranges(lambda first, last: task(slice(first * tile, last * tile)), -(-size // tile), least=1)
+
+    def lower(self, new: slice, points: Floats, residuals: Floats, norms: Floats, weights: Floats) -> None:
+        """The weights of some rows down to their distances from these centers."""
+        centers = self.points[new], self.residuals[new], self.norms[new]
+        kernels.lower(points, residuals, norms, *centers, *_find_areas(), weights)
 
     def is_due(self) -> bool:
         """Whether to fold now: if the checks to come, or those since the last fold, cost more than folding.
@@ -207,16 +213,8 @@ class _Draw:
 
         def fold_block(start: int, stop: int) -> None:
             weights, segments = self.weights[start:stop], slice(start // kernels.SEGMENT, -(-stop // kernels.SEGMENT))
-            kernels.lower(
-                self.gradients.points.block(start, stop),
-                self.gradients.residuals.block(start, stop),
-                self.gradients.norms[start:stop],
-                self.points[new],
-                self.residuals[new],
-                self.norms[new],
-                *_make_areas(),
-                weights,
-            )
+            rows = self.gradients.points.block(start, stop), self.gradients.residuals.block(start, stop)
+            self.lower(new, *rows, self.gradients.norms[start:stop], weights)
             kernels.add_segments(weights, sums[segments])
 
         _over_blocks(fold_block, self.gradients, self.team)
@@ -224,10 +222,13 @@ class _Draw:
         self.folded, self.rent, self.kept, self.tried = self.count, 0.0, 0.0, 0.0
 
 
-def _make_areas() -> tuple[Floats, Floats]:
-    """Room for a tile of products, twice."""
-    values = kernels.ROW_TILE * kernels.CENTER_TILE
-    return np.empty(values, np.float32), np.empty(values, np.float32)
+def _find_areas() -> tuple[Floats, Floats]:
+    """A thread's room for a tile of products, twice: made once, since fresh memory costs more than a small tile."""
+    if not hasattr(_own, "areas"):
+        values = kernels.ROW_TILE * kernels.CENTER_TILE
+        _own.areas = np.empty(values, np.float32), np.empty(values, np.float32)
+    areas: tuple[Floats, Floats] = _own.areas
+    return areas
 
 
 def _over_blocks(task: Callable[[int, int], None], gradients: Gradients, team: Team) -> None:

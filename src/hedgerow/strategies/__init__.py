@@ -21,6 +21,7 @@ from hedgerow.strategies.margin import Margin, StochasticMargin
 from hedgerow.strategies.random import Random
 from hedgerow.strategies.uncertainty import Entropy, LeastConfidence
 from hedgerow.strategies.view import View
+from hedgerow.threads import team
 
 __all__ = [
     "STRATEGIES",
@@ -204,9 +205,13 @@ def read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
     """The embeddings, found to be finite, also in the float32 that strategies work in."""
     array = matrix.array()
     step = max(1, checks.CHECK_BYTES // max(1, matrix.width * matrix.dtype.itemsize))
-    for start in range(0, matrix.n, step):
+
+    def check(start: int) -> None:
         with np.errstate(over="ignore"):
             checks.finite(array[start : start + step].astype(np.float32, copy=False), "embeddings", first_row=start)
+
+    with team() as threads:  # the first row that offends is told, whoever finds it: results are looked at in order
+        threads.map(check, range(0, matrix.n, step))
     return array
 
 
