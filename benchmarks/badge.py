@@ -80,15 +80,19 @@ def main():
     n, k, large, most = (2000, 50, 5000, 200) if quick else (50_000, 1000, 1_000_000, 10_000)
     repeats = 1 if quick else 3
     one, both = compare_cores(large, most, repeats)
+    longer_one, longer_both = compare_cores(3 * large, 3 * most, 1 if quick else 2)
     results = {
         "sizes": {
             f"n {n}, k {k}, 10 classes": in_fresh_process(run_alone, n, k, 10, repeats, 0)["result"],
             f"n {n}, k {k}, 100 classes": in_fresh_process(run_alone, n, k, 100, repeats, 0)["result"],
             f"n {large}, k {most}, 10 classes": both,
             f"n {large}, k {most}, 10 classes, one core": one,
+            f"n {3 * large}, k {3 * most}, 10 classes": longer_both,
+            f"n {3 * large}, k {3 * most}, 10 classes, one core": longer_one,
         },
         "folding": {kind: compare_folding(large // 5, most, kind, 2) for kind in ("clustered", "diffuse", "tight")},
         "speed_up_of_all_cores": one["wall_seconds"] / both["wall_seconds"],
+        "speed_up_at_three_times_the_size": longer_one["wall_seconds"] / longer_both["wall_seconds"],
     }
     settings = {"repeats": repeats, "quick": quick}
     save("badge", SEED, settings, results, options)
