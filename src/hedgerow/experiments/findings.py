@@ -10,10 +10,10 @@ labels at which the other has it; between two rounds the mean curve is read as a
 What it does not do: draw or write (`pages.py`).
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ class Findings:
     areas: tuple[Area, ...]
     savings: tuple[Saving, ...]
     comparisons: tuple[Comparison, ...]
-    seconds: Mapping[str, Mapping[str, float]]  # strategy -> part of a round -> mean seconds
+    seconds: Mapping[str, Mapping[str, float]]  # strategy -> part of a round -> median seconds
     select_bytes: Mapping[str, int | None]  # strategy -> the most memory that a selection took beyond its inputs
 
     def to_json(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def find(held: Held, batch_rows: int, metric: str | None = None) -> Findings:
         tuple(Area(name, *estimate(list(areas.values()))) for name, areas in measure_areas(rounds, metric).items()),
         tuple(weigh_savings(points, HIGHER_IS_BETTER[metric])),
         tuple(compare_all(rounds, baseline, metric)),
-        average_seconds(rounds),
+        find_seconds(rounds),
         find_peaks(rounds),
     )
 
@@ -185,10 +185,10 @@ def compare_pair(
     return Comparison(strategy, baseline, of, mean, low, high, len(differences), verdict)
 
 
-def average_seconds(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
-    """strategy -> part -> mean seconds a round, rounds of the strategy's own."""
+def find_seconds(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
+    """strategy -> part -> median seconds of its rounds: a round during which the machine slept does not count."""
     return {
-        name: {part: math.fsum(getattr(done, part) for done in several) / len(several) for part in TIMES}
+        name: {part: median(getattr(done, part) for done in several) for part in TIMES}
         for name, several in _list_bought(rounds).items()
     }
 

@@ -181,7 +181,7 @@ def tell_seconds(held: Held, found: Findings) -> str:
     memory = (
         "; the most memory that a selection took beyond what it was given" if any(found.select_bytes.values()) else ""
     )
-    return f"{render_table(tabulate_seconds(found))}<p>Mean wall-clock seconds of one round{memory}.{clusters}</p>"
+    return f"{render_table(tabulate_seconds(found))}<p>Median wall-clock seconds of one round{memory}.{clusters}</p>"
 
 
 def tabulate_points(points: Sequence[Point]) -> Rows:
