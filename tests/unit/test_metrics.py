@@ -8,6 +8,7 @@ from hedgerow.metrics import (
     CALIBRATION_BINS,
     HIGHER_IS_BETTER,
     METRICS,
+    PAIR_METRICS,
     accuracy,
     balanced_accuracy,
     calibration_error,
@@ -59,8 +60,15 @@ def test_answers_worked_by_hand() -> None:
 
 
 def test_every_measure_says_which_way_it_is_read() -> None:
-    assert set(METRICS) == set(HIGHER_IS_BETTER)
+    assert METRICS.keys() | PAIR_METRICS.keys() == HIGHER_IS_BETTER.keys()
     sure, labels = np.eye(3), np.arange(3)
     wrong = np.roll(np.eye(3), 1, axis=1)
     for name, metric in METRICS.items():
         assert (metric(sure, labels) > metric(wrong, labels)) == HIGHER_IS_BETTER[name]
+    scores, answers, classes = (
+        np.array([0.9, 0.8, 0.2, 0.1]),
+        np.array([True, True, False, False]),
+        np.array([0, 1, 0, 1]),
+    )
+    for name, metric in PAIR_METRICS.items():
+        assert (metric(scores, answers, classes) > metric(-scores, answers, classes)) == HIGHER_IS_BETTER[name]
