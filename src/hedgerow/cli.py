@@ -299,7 +299,7 @@ def run_experiment(
     cache: Annotated[
         Path | None, typer.Option(help="Folder for features of frozen networks; DATA/cache if not given.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Processes that share the trials.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Processes that share the strategies, trial after trial.")] = 1,
     trials: Annotated[
         int | None, typer.Option(help="How many trials, if not as in the recipe; more can be asked for later.")
     ] = None,

@@ -266,7 +266,7 @@ def _play(number: int, batch_rows: int, place: int) -> None:
 
 
 def _stop(processes: ProcessPoolExecutor) -> None:
-    """End the workers at once: every round they finished is on disk. A shutdown alone would wait for their trials."""
+    """End the workers at once: every round they finished is on disk. A shutdown alone would wait for them."""
     for process in list((processes._processes or {}).values()):
         process.terminate()
     processes.shutdown(wait=False, cancel_futures=True)
