@@ -49,6 +49,7 @@ VGG16_WEIGHTS = "https://download.pytorch.org/models/vgg16-397923af.pth"
 # Means and deviations of ImageNet's channels, from 0 to 1: what the weights were trained on.
 IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], np.float32).reshape(3, 1, 1)
 IMAGENET_SPREAD = np.array([0.229, 0.224, 0.225], np.float32).reshape(3, 1, 1)
+PREDICT_TEXTS = 8192  # texts that go through a network at a time: some dozens of grams each
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,14 @@ class NGrams:
         if not isinstance(dataset.task.features, Texts):
             raise InputError(f"the model 'ngrams' reads texts, but {dataset.name} has none: take perceptron")
         make = partial(build_ngrams, self.width, self.hidden, dataset.classes)
-        return TorchQuestionTrainer(make, dataset.classes, self.training, self.first_training, prepare=Texts.list_grams)
+        return TorchQuestionTrainer(
+            make,
+            dataset.classes,
+            self.training,
+            self.first_training,
+            prepare=Texts.list_grams,
+            predict_rows=PREDICT_TEXTS,
+        )
 
 
 @dataclass(frozen=True)

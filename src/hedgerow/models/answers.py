@@ -16,6 +16,7 @@ import numpy.typing as npt
 from hedgerow import checks
 from hedgerow.errors import InputError
 from hedgerow.models.networks import (
+    PREDICT_ROWS,
     FittedNetwork,
     Training,
     as_floats,
@@ -36,7 +37,8 @@ BEGIN_SEED = 0  # all trials start from the same first model, as in the paper
 class TorchQuestionTrainer:
     """`make()` gives a module with a logit a class; `training` is one round's, `first_training` the first model's.
 
-    `prepare` turns rows of features into what the module reads: an array, or a tuple of them. Needs the extra `torch`.
+    `prepare` turns rows of features into what the module reads: an array, or a tuple of them; `predict_rows` of them go
+    through the module at a time. Needs the extra `torch`.
     """
 
     make: Callable[[], Any]
@@ -44,6 +46,7 @@ class TorchQuestionTrainer:
     training: Training = ROUND
     first_training: Training = ROUND
     prepare: Callable[[Any], Any] = as_floats
+    predict_rows: int = PREDICT_ROWS
 
     def begin(self, features: Any = None, pairs: Pairs | None = None, answers: Any = None) -> "AnsweringNetwork":
         """A fresh module, trained on these questions if there are any."""
@@ -51,9 +54,7 @@ class TorchQuestionTrainer:
         device = choose_device(torch, self.training.device)
         with hold_steady(torch, self.training.threads, BEGIN_SEED):
             module = self.make().to(device)
-        fresh = AnsweringNetwork(
-            FittedNetwork(module.eval(), find_last(torch, module), self.prepare, self.training.threads, device)
-        )
+        fresh = self._wrap(torch, module, self.training, device)
         if pairs is None:
             return fresh
         return self._train(fresh, features, pairs, answers, self.first_training, BEGIN_SEED)
@@ -84,8 +85,12 @@ class TorchQuestionTrainer:
 
         with hold_steady(torch, training.threads, seed):
             descend(torch, module, training, len(pairs), measure_loss, np.random.default_rng(seed))
+        return self._wrap(torch, module, training, device)
+
+    def _wrap(self, torch: Any, module: Any, training: Training, device: Any) -> "AnsweringNetwork":
         last = find_last(torch, module)
-        return AnsweringNetwork(FittedNetwork(module.eval(), last, self.prepare, training.threads, device))
+        fitted = FittedNetwork(module.eval(), last, self.prepare, training.threads, device, self.predict_rows)
+        return AnsweringNetwork(fitted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
+from hedgerow.models.adagrad import make_adagrad
 from hedgerow.models.protocol import Labels, check_labels, draw_walk
 
 OPTIMIZERS = ("adam", "sgd", "adagrad")
 SCHEDULES = ("constant", "cosine")
-PREDICT_ROWS = 1024  # rows that go through the network at a time
+PREDICT_ROWS = 1024  # rows that go through the network at a time: images, or thousands of numbers each
 
 
 def as_floats(features: Any) -> npt.NDArray[np.float32]:
@@ -109,6 +110,7 @@ class FittedNetwork:
     prepare: Callable[[Any], Any]
     threads: int
     device: Any
+    block_rows: int = PREDICT_ROWS
 
     def probabilities(self, features: Any) -> npt.NDArray[np.float32]:
         torch = import_torch()
@@ -132,8 +134,8 @@ class FittedNetwork:
         torch = import_torch()
         out: npt.NDArray[np.float32] | None = None
         with hold_steady(torch, self.threads, 0), torch.inference_mode():
-            for start in range(0, len(features), PREDICT_ROWS):
-                some = slice(start, start + PREDICT_ROWS)
+            for start in range(0, len(features), self.block_rows):
+                some = slice(start, start + self.block_rows)
                 found = action(load_batch(torch, self.prepare(features[some]), self.device)).cpu().numpy()
                 if out is None:
                     out = np.empty((len(features), found.shape[1]), np.float32)
@@ -196,8 +198,8 @@ def _make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> 
         optimizer = torch.optim.Adam(module.parameters(), fused=True, **given)
     elif training.optimizer == "sgd":
         optimizer = torch.optim.SGD(module.parameters(), momentum=training.momentum, fused=True, **given)
-    else:  # takes the sparse gradients of tables of vectors, which the fused ones do not
-        optimizer = torch.optim.Adagrad(module.parameters(), **given)
+    else:
+        optimizer = make_adagrad(torch, module.parameters(), **given)
     schedulers = torch.optim.lr_scheduler
     if training.schedule == "cosine":
         return optimizer, schedulers.CosineAnnealingLR(optimizer, T_max=steps)
