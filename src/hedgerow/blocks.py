@@ -88,6 +88,15 @@ def open_rows(matrix: npt.NDArray[Any], rows: Rows) -> RowSource:
     return RowSource(np.asarray(matrix), rows, whole and matrix.dtype == np.float32)
 
 
+def take_rows(matrix: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
+    """matrix[rows]. Other threads can work meanwhile, which numpy does not let them."""
+    if matrix.dtype.type not in (np.float32, np.float64) or not matrix.flags.c_contiguous:
+        return matrix[rows]
+    taken = np.empty((len(rows), matrix.shape[1]), matrix.dtype)
+    gather_rows(np.asarray(matrix), rows, taken)
+    return taken
+
+
 def copy_rows(matrix: npt.NDArray[Any], rows: Rows) -> Floats:
     """matrix[rows] as a new float32 array, converted in pieces."""
     taken = np.empty((len(rows), matrix.shape[1]), np.float32)

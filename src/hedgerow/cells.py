@@ -6,14 +6,16 @@ that training and assignment cost O(n sqrt(cells)) instead of O(n cells). Cells 
 Nothing here is exact, and nothing that is promised to be exact rests on it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.blocks import take_rows
 from hedgerow.kernels import cells as kernels
-from hedgerow.kernels.rows import add_rows
+from hedgerow.kernels.rows import add_rows, sort_by_cell
 from hedgerow.threads import Team
 
 Floats = npt.NDArray[Any]
@@ -43,13 +45,10 @@ class Centers:
     def assign(self, rows: Floats) -> npt.NDArray[np.int32]:
         """The cell of every row (n,): the nearest center among those of the nearest coarse center."""
         group = nearest_centers(rows, self.coarse)
-        order = np.argsort(group, kind="stable")
-        sorted_edges = np.searchsorted(group[order], np.arange(len(self.coarse) + 1))
-        cells = self.edges()
+        order, edges = sort_groups(group, len(self.coarse))
         out = np.empty(len(rows), np.int32)
-        for s in np.flatnonzero(np.diff(sorted_edges)):
-            members = order[sorted_edges[s] : sorted_edges[s + 1]]
-            out[members] = cells[s] + nearest_centers(rows[members], self.fine[cells[s] : cells[s + 1]])
+        half = half_norms(self.fine)
+        kernels.nearest_within(rows, order, edges, self.fine, half, self.edges(), BLOCK, out)
         return out
 
 
@@ -62,15 +61,17 @@ def train_centers(sample: Floats, count: int, rng: np.random.Generator, team: Te
     """About `count` centers from a sample (m, d) of the pool."""
     coarse_count = max(1, int(np.sqrt(COARSE * count)))
     few = sample[np.sort(rng.choice(len(sample), min(len(sample), 256 * coarse_count), replace=False))]
-    coarse = refine_centers(few, coarse_count, rng)
-    group = np.concatenate(team.ranges(lambda lo, hi: nearest_centers(sample[lo:hi], coarse), len(sample)))
-    order = np.argsort(group, kind="stable")
-    edges = np.searchsorted(group[order], np.arange(len(coarse) + 1))
+
+    def find_nearest(rows: Floats, centers: Floats) -> npt.NDArray[np.int32]:
+        return np.concatenate(team.ranges(lambda lo, hi: nearest_centers(rows[lo:hi], centers), len(rows)))
+
+    coarse = refine_centers(few, coarse_count, rng, find_nearest)
+    order, edges = sort_groups(find_nearest(sample, coarse), len(coarse))
     shares = np.diff(edges)
     seeds = rng.integers(0, 2**63, len(coarse))
 
     def split(s: int) -> Floats:
-        members = sample[order[edges[s] : edges[s + 1]]]
+        members = take_rows(sample, order[edges[s] : edges[s + 1]])
         wanted = round(count * len(members) / len(sample))
         return refine_centers(members, min(max(1, wanted), len(members)), np.random.default_rng(seeds[s]))
 
@@ -79,11 +80,17 @@ def train_centers(sample: Floats, count: int, rng: np.random.Generator, team: Te
     return Centers(coarse[held], np.concatenate(parts), np.repeat(np.arange(len(held)), [len(part) for part in parts]))
 
 
-def refine_centers(rows: Floats, count: int, rng: np.random.Generator) -> Floats:
+def refine_centers(
+    rows: Floats,
+    count: int,
+    rng: np.random.Generator,
+    find_nearest: Callable[[Floats, Floats], npt.NDArray[np.int32]] | None = None,
+) -> Floats:
     """Lloyd's steps from `count` rows drawn at random; a center that loses all rows stays where it is."""
+    find_nearest = find_nearest or nearest_centers
     centers = rows[np.sort(rng.choice(len(rows), count, replace=False))].copy()
     for _ in range(ITERATIONS):
-        group = nearest_centers(rows, centers)
+        group = find_nearest(rows, centers)
         sums = np.zeros(centers.shape)
         add_rows(rows, group, sums)
         counts = np.bincount(group, minlength=count)
@@ -94,15 +101,16 @@ def refine_centers(rows: Floats, count: int, rng: np.random.Generator) -> Floats
 
 def nearest_centers(rows: Floats, centers: Floats) -> npt.NDArray[np.int32]:
     """The nearest center of every row, (n,)."""
-    half = half_norms(centers)
     out = np.empty(len(rows), np.int32)
-    buffer = np.empty(len(centers) * min(BLOCK, len(rows)), rows.dtype)
-    for start in range(0, len(rows), BLOCK):
-        block = rows[start : start + BLOCK]
-        products = buffer[: len(centers) * len(block)].reshape(len(centers), len(block))
-        np.dot(centers, block.T, out=products)
-        kernels.nearest_center(products, half, out[start : start + BLOCK])
+    kernels.nearest_centers(rows, centers, half_norms(centers), BLOCK, out)
     return out
+
+
+def sort_groups(group: npt.NDArray[np.int32], count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The rows by group, ascending within one, and where each of `count` groups begins, and the end."""
+    order, edges = np.empty(len(group), np.int64), np.empty(count + 1, np.int64)
+    sort_by_cell(group, edges, order)
+    return order, edges
 
 
 def assign_cells(rows: Floats, centers: Centers, team: Team) -> npt.NDArray[np.int32]:

@@ -153,7 +153,9 @@ def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Living:
     labels = np.empty(len(vectors), np.int32)
     point = forest.label_log(log.left, log.right, np.empty(len(vectors), np.int64), labels)
     means, half, size = average_groups(vectors, labels, team)
-    return Living(point, means.astype(vectors.dtype), half.astype(vectors.dtype), size)
+    rounded = np.empty(means.shape, vectors.dtype)
+    team.ranges(lambda lo, hi: np.copyto(rounded[lo:hi], means[lo:hi], casting="same_kind"), len(means))
+    return Living(point, rounded, half.astype(vectors.dtype), size)
 
 
 def save_state(keep: Checkpoints, state: State) -> None:

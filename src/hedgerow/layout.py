@@ -6,12 +6,14 @@ near. The pool is copied once, into that order; a memmap is read a block at a ti
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow import cells
+from hedgerow.blocks import take_rows
 from hedgerow.dendrogram import Log
 from hedgerow.kernels import rows as kernels
 from hedgerow.merges import Living
@@ -62,19 +64,29 @@ def sort_living(living: Living, search: Search, team: Team) -> tuple[Living, Lay
     n = len(living)
     if search.exact or n <= FEW:
         return living, Layout(None, np.array([0, n]))
-    centers = train(n, living.means.__getitem__, search, team)
-    order, starts = sort_cells(cells.assign_cells(living.means, centers, team), centers)
+    centers = train(living.means.shape, living.means.dtype, partial(take_rows, living.means), search, team)
+    order, starts = cells.sort_groups(cells.assign_cells(living.means, centers, team), len(centers.fine))
     return living.take(order, team), Layout(centers, starts)
 
 
 def train(
-    n: int, take: Callable[[npt.NDArray[np.int64]], npt.NDArray[Any]], search: Search, team: Team
+    shape: tuple[int, ...],
+    dtype: Any,
+    take: Callable[[npt.NDArray[np.int64]], npt.NDArray[Any]],
+    search: Search,
+    team: Team,
 ) -> cells.Centers:
-    """Centers of cells from a sample of n rows."""
+    """Centers of cells from a sample of the rows that `take` gives, of a matrix of this shape."""
+    n, d = shape
     rng = np.random.default_rng([search.seed, n])
     count = max(1, n // CELL)
     chosen = np.sort(rng.choice(n, min(n, cells.SAMPLE * count), replace=False))
-    sample = np.concatenate(team.map(take, np.array_split(chosen, team.size)))
+    sample = np.empty((len(chosen), d), dtype)
+
+    def fill(lo: int, hi: int) -> None:
+        sample[lo:hi] = take(chosen[lo:hi])
+
+    team.ranges(fill, len(chosen))
     return cells.train_centers(sample, count, rng, team)
 
 
@@ -83,7 +95,7 @@ def sort_points(
 ) -> tuple[Living, Layout, Log]:
     """The distinct points sorted by cell, each a cluster of its copies, and the merges at height 0 that made them."""
     n, d = vectors.raw.shape
-    centers = None if search.exact or n <= FEW else train(n, vectors.take, search, team)
+    centers = None if search.exact or n <= FEW else train((n, d), vectors.dtype, vectors.take, search, team)
     cell, order = order_points(vectors, centers, team)
     tell(0.5)
     position = np.empty(n, np.int64)
@@ -130,16 +142,6 @@ def order_points(
             cell[start:stop] = centers.assign(rows)
 
     team.map(read, vectors.starts())
-    order, starts = sort_cells(cell, centers)
+    order, starts = cells.sort_groups(cell, 1 if centers is None else len(centers.fine))
     team.ranges(lambda lo, hi: kernels.sort_within(hashes, starts, lo, hi, order), len(starts) - 1, least=16)
     return cell, order
-
-
-def sort_cells(
-    cell: npt.NDArray[np.int32], centers: cells.Centers | None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The rows sorted by cell, ascending within one, and where each cell begins, and the end."""
-    order = np.empty(len(cell), np.int64)
-    starts = np.empty(2 if centers is None else len(centers.fine) + 1, np.int64)
-    kernels.sort_by_cell(cell, starts, order)
-    return order, starts

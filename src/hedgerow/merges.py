@@ -75,11 +75,12 @@ def link_lists(found: Neighbors, reach: npt.NDArray[Any], team: Team) -> Lists:
     told = np.empty(ids.shape, np.bool_)
     last = gaps[:, -1].copy()
     team.ranges(lambda lo, hi: merging.mark_told(ids, gaps, last, reach, lo, hi, told), n)
-    news, length = ids[told], (ids >= 0).sum(axis=1, dtype=np.int32)
-    start = np.concatenate([[0], np.cumsum(length + np.bincount(news, minlength=n))])
+    # Every thread reads all that is told and writes what concerns its own range: no two write to one list.
+    length = np.empty(n, np.int32)
+    team.ranges(lambda lo, hi: merging.count_entries(ids, told, lo, hi, length), n)
+    start = np.concatenate([[0], np.cumsum(length, dtype=np.int64)])
     adjacent, width = np.empty(start[-1], np.int32), np.empty(start[-1], gaps.dtype)
-    team.ranges(lambda lo, hi: merging.copy_lists(ids, gaps, start, length, lo, hi, adjacent, width), n)
-    merging.append(news, np.nonzero(told)[0], gaps[told], start, length, adjacent, width)
+    team.ranges(lambda lo, hi: merging.write_entries(ids, gaps, told, start, lo, hi, length, adjacent, width), n)
     every = np.arange(n, dtype=np.int32)
     return Lists(
         start, adjacent, width,

@@ -64,11 +64,14 @@ def find_in_cells(
     """
     n = len(points)
     k = min(k, max(n - 1, 0))
-    ids = np.full((n, k), -1, np.int32)
-    gaps = np.full((n, k), np.inf, points.dtype)
+    ids, gaps, worst = np.empty((n, k), np.int32), np.empty((n, k), points.dtype), np.empty(n, points.dtype)
     if k == 0:
         return Neighbors(ids, gaps, reach)
-    worst = np.full(n, reach, points.dtype)
+
+    def clear(lo: int, hi: int) -> None:
+        ids[lo:hi], gaps[lo:hi], worst[lo:hi] = -1, np.inf, reach
+
+    team.ranges(clear, n)
     local = threading.local()
 
     def scratch() -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:

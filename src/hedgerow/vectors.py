@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.blocks import take_rows
 from hedgerow.errors import InputError
 from hedgerow.kernels import rows as kernels
 from hedgerow.threads import Team
@@ -48,7 +49,7 @@ class Vectors:
 
     def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """The rows named."""
-        taken = self.prepare(self.raw[rows])
+        taken = self.prepare(take_rows(self.raw, rows))
         forget(self.raw)
         return taken
 
@@ -129,7 +130,7 @@ def average_groups(
     team.map(add, range(team.size))
     size = np.bincount(labels, minlength=count).astype(np.int64)
     held = np.maximum(size, 1)
-    sums /= held[:, None]
+    team.ranges(lambda lo, hi: np.divide(sums[lo:hi], held[lo:hi, None], out=sums[lo:hi]), count)
     return sums, np.bincount(labels, half, count) / held, size
 
 

@@ -15,7 +15,7 @@ def take_nearer(products, half, center, most, nearest, new_most, new_nearest):
 
 @njit(cache=True, nogil=True)
 def nearest_center(products, half, out):
-    """out[i] = the center c with the largest products[c, i] - half[c], the first of equals.
+    """out[i] (at least q) = the center c with the largest products[c, i] - half[c], the first of equals.
 
     products (c, q): a row a center, so that rows of the pool are next to each other.
     """
@@ -26,7 +26,41 @@ def nearest_center(products, half, out):
         take_nearer(products[c], half[c], np.int32(c), most, nearest, new_most, new_nearest)
         most, new_most = new_most, most
         nearest, new_nearest = new_nearest, nearest
-    out[:] = nearest
+    out[:q] = nearest
+
+
+@njit(cache=True, nogil=True)
+def nearest_centers(rows, centers, half, block, out):
+    """out (n,) = the nearest center of every row, `block` rows a product."""
+    room = np.empty(block * len(centers), rows.dtype)
+    for start in range(0, len(rows), block):
+        some = rows[start : start + block]
+        products = room[: len(centers) * len(some)].reshape(len(centers), len(some))
+        np.dot(centers, some.T, products)
+        nearest_center(products, half, out[start:])
+
+
+@njit(cache=True, nogil=True)
+def nearest_within(rows, order, edges, centers, half, shares, block, out):
+    """out (n,) = the nearest center of every row among those of its group, `block` rows a product.
+
+    Group g is rows order[edges[g]:edges[g + 1]] and centers shares[g]:shares[g + 1].
+    """
+    taken = np.empty((block, rows.shape[1]), rows.dtype)
+    found = np.empty(block, np.int32)
+    room = np.empty(block * np.diff(shares).max(), rows.dtype)
+    for g in range(len(edges) - 1):
+        first, last = shares[g], shares[g + 1]
+        for start in range(edges[g], edges[g + 1], block):
+            members = order[start : min(start + block, edges[g + 1])]
+            for i in range(len(members)):
+                for t in range(rows.shape[1]):
+                    taken[i, t] = rows[members[i], t]
+            products = room[: (last - first) * len(members)].reshape(last - first, len(members))
+            np.dot(centers[first:last], taken[: len(members)].T, products)
+            nearest_center(products, half[first:last], found)
+            for i in range(len(members)):
+                out[members[i]] = first + found[i]
 
 
 @njit(cache=True, nogil=True)

@@ -62,22 +62,38 @@ def mark_told(ids, gaps, last, reach, lo, hi, told):
 
 
 @njit(cache=True, nogil=True)
-def copy_lists(ids, gaps, start, length, lo, hi, adjacent, width):
-    """The lists that were found, one after the other from start[i] on; length[i] entries of each."""
+def count_entries(ids, told, lo, hi, length):
+    """length[i] = how many the list of each of lo..hi will have: its own, and those it is told of."""
     for i in range(lo, hi):
-        for j in range(length[i]):
-            adjacent[start[i] + j] = ids[i, j]
-            width[start[i] + j] = gaps[i, j]
+        length[i] = 0
+        for j in range(ids.shape[1]):
+            length[i] += ids[i, j] >= 0
+    for i in range(len(ids)):
+        for j in range(ids.shape[1]):
+            if told[i, j] and lo <= ids[i, j] < hi:
+                length[ids[i, j]] += 1
 
 
 @njit(cache=True, nogil=True)
-def append(rows, others, gaps, start, length, adjacent, width):
-    """Puts others[i], gaps[i] at the end of the list of rows[i]; length grows with them."""
-    for i in range(len(rows)):
-        place = start[rows[i]] + length[rows[i]]
-        adjacent[place] = others[i]
-        width[place] = gaps[i]
-        length[rows[i]] += 1
+def write_entries(ids, gaps, told, start, lo, hi, length, adjacent, width):
+    """The lists of lo..hi from start[i] on: the entries that were found, then those told of, in ascending order.
+
+    length (n,) is counted anew.
+    """
+    for i in range(lo, hi):
+        length[i] = 0
+        for j in range(ids.shape[1]):
+            if ids[i, j] >= 0:
+                adjacent[start[i] + length[i]] = ids[i, j]
+                width[start[i] + length[i]] = gaps[i, j]
+                length[i] += 1
+    for i in range(len(ids)):
+        for j in range(ids.shape[1]):
+            other = ids[i, j]
+            if told[i, j] and lo <= other < hi:
+                adjacent[start[other] + length[other]] = i
+                width[start[other] + length[other]] = gaps[i, j]
+                length[other] += 1
 
 
 @njit(cache=True, nogil=True)
