@@ -9,11 +9,13 @@ cores as it has threads; kernels are compiled before the clock runs.
 20,000: fastcluster on scipy's `pdist` and on distances made by a matrix product, and ours; labels compared at the cut.
 50,000: scikit-learn's average linkage over a graph of 15 neighbors, and ours. 1M: the shares of the first neighbor
 search (sorting into cells, search) and of what follows, the growth from 100,000, and the price of not knowing the
-threshold. Violations: sampled clusters that have another one closer than the cut, by an exact check.
+threshold. All runs of a part take turns; ratios are medians over the turns. Violations: sampled clusters that have
+another one closer than the cut, by an exact check.
 """
 
 import gc
 import os
+import statistics
 import tempfile
 import threading
 import time
@@ -272,6 +274,21 @@ def make_file(path, n):
         beside.replace(path)
 
 
+def take_turns(task, path, n, turns):
+    """All runs of a part, one after the other, again and again, since a machine's speed drifts within minutes.
+
+    Of each run the turn of the median CPU time; of each ratio, which compares runs of one turn, the median.
+    """
+    told = [task(path, n) for _ in range(turns)]
+    runs = {
+        name: sorted((turn["runs"][name] for turn in told), key=lambda run: run["cpu_seconds"])[turns // 2]
+        for name in told[0]["runs"]
+    }
+    every = {name: [turn[name] for turn in told] for name in told[0] if name != "runs"}
+    return {"runs": runs, "turns": every, **{name: statistics.median(values) for name, values in every.items()}}
+
+
+TURNS = {20_000: 5, 50_000: 1, 1_000_000: 3, 10_000_000: 1}
 TASKS = {20_000: compare_fastcluster, 50_000: compare_sklearn, 1_000_000: scale_up, 10_000_000: run_large}
 
 
@@ -287,9 +304,10 @@ def main():
             path = Path(options.scratch or folder) / f"pool_{n}.npy"
             path.parent.mkdir(parents=True, exist_ok=True)
             make_file(path, n)
-            results = TASKS[size](path, n)
+            results = take_turns(TASKS[size], path, n, 1 if options.quick else TURNS[size])
         peers = {name: installed_version(name) for name in ("fastcluster", "scikit-learn")}
         settings = {"n": n, "width": WIDTH, "average_size": AVERAGE_SIZE, **peers, "quick": options.quick}
+        settings["turns"] = 1 if options.quick else TURNS[size]
         save(PARTS[size], SEED, settings, results, options, script="linkage")
 
 
