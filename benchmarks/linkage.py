@@ -280,10 +280,11 @@ def take_turns(task, path, n, turns):
     Of each run the turn of the median CPU time; of each ratio, which compares runs of one turn, the median.
     """
     told = [task(path, n) for _ in range(turns)]
-    runs = {
-        name: sorted((turn["runs"][name] for turn in told), key=lambda run: run["cpu_seconds"])[turns // 2]
-        for name in told[0]["runs"]
-    }
+    runs = {}
+    for name in told[0]["runs"]:
+        mine = [turn["runs"][name] for turn in told]
+        spent = {f"all_{key}": [run[key] for run in mine] for key in ("cpu_seconds", "wall_seconds")}
+        runs[name] = sorted(mine, key=lambda run: run["cpu_seconds"])[turns // 2] | spent
     every = {name: [turn[name] for turn in told] for name in told[0] if name != "runs"}
     return {"runs": runs, "turns": every, **{name: statistics.median(values) for name, values in every.items()}}
 
