@@ -84,8 +84,8 @@ def sample_peak(field):
         watcher.join()
 
 
-def run_ours(path, threads, settings, sampled=0, mapped=False):
-    """(labels, record): one clustering, its phases, its memory, its violations."""
+def run_ours(path, threads, settings, sampled=0, mapped=False, repeats=1):
+    """(labels, record): one clustering, its phases, its memory, its violations; of repeats the one of median time."""
     pin(threads)
     import hedgerow as hr
     from hedgerow import growth, hac
@@ -93,13 +93,16 @@ def run_ours(path, threads, settings, sampled=0, mapped=False):
     points = np.load(path, mmap_mode="r" if mapped else None)
     hr.cluster(np.array(points[:10_000]), method="certified", average_size=AVERAGE_SIZE, threads=threads)
     rounds = [(growth, name) for name in ("sort_points", "look_around", "merge_round")]
-    with watch([(hac, "open_vectors"), *rounds]) as calls:
-        load = os.getloadavg()[0]
-        with sample_peak("RssAnon") as own:
-            told = peak_memory(lambda: hr.cluster(points, method="certified", threads=threads, **settings))
+    records = []
+    for _ in range(repeats):
+        with watch([(hac, "open_vectors"), *rounds]) as calls:
+            load = os.getloadavg()[0]
+            with sample_peak("RssAnon") as own:
+                told = peak_memory(lambda: hr.cluster(points, method="certified", threads=threads, **settings))
+        record = {"threads": threads, **cost(told), "peak_own_rss_bytes": own[0], **split(calls, told)}
+        records.append(record | {"load_before": load})
     clusters = told["result"]
-    record = {"threads": threads, **cost(told), "peak_own_rss_bytes": own[0], **split(calls, told)}
-    record["load_before"] = load
+    record = sorted(records, key=lambda one: one["cpu_seconds"])[repeats // 2]
     record |= {"clusters": clusters.n_clusters, "threshold": clusters.threshold}
     if sampled:
         record |= check_cut(points, clusters.labels, clusters.threshold, sampled, SEED)
@@ -198,7 +201,8 @@ def compare_fastcluster(path, n):
     runs = {"fastcluster (pdist)": peer, "fastcluster (product)": product | agree(other, reference)}
     for slack in (1.0, 1.1):
         settings = {"average_size": AVERAGE_SIZE, "slack": slack}
-        labels, record = in_fresh_process(run_ours, path, 1, settings, 3_000)["result"]
+        # a third of a second is at the mercy of the moment, which the peers' ten and thirty are not
+        labels, record = in_fresh_process(run_ours, path, 1, settings, 3_000, False, 5)["result"]
         runs[f"ours, slack {slack}"] = record | agree(labels, reference)
     ratios = {}
     for slack in ("1.0", "1.1"):
