@@ -172,7 +172,7 @@ def fill(page: str) -> str:
 def filled(found: re.Match[str]) -> str:
     """One marked number anew."""
     value = read(found["file"])
-    for key in found["place"].split("."):
+    for key in re.split(r"(?<!\d)\.|\.(?!\d)", found["place"]):  # the dot of "slack 1.1" is part of a key
         value = value[int(key)] if isinstance(value, list) else value[key]
     assert isinstance(value, (int, float)), f"{found['mark']} is no number"
     decimals = len(found["number"].partition(".")[2])
