@@ -7,6 +7,7 @@ where they are used, not here.
 """
 
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import __version__, checks, store, tables
-from hedgerow.errors import InputError
+from hedgerow.errors import InputError, StoreError
 from hedgerow.tables import Table
 
 VIEW_BYTES = 1 << 25  # 32 MiB a chunk of what is in memory or mapped: a view costs nothing, a call little
+MAP_BYTES = 1 << 30  # what is read from a table and is as large as this goes to a temporary file
 READ_BYTES = 1 << 23  # 8 MiB a chunk of what is read: a Parquet reader holds several times what it hands out
 
 # Names as they stand in the wild, in lower case. With one numeric column a dimension (p_0, p_1, ...): the prefix.
@@ -61,10 +63,26 @@ class Matrix:
             start += len(block)
 
     def array(self) -> npt.NDArray[Any]:
-        """The whole matrix: the array or the memmap it came as, or one new array filled chunk by chunk."""
+        """The whole matrix: the array or the memmap it came as, or a new array filled chunk by chunk.
+
+        A large one is a memory map of a file that has no name and goes with it: pages of a file can leave memory.
+        """
         if self._held is not None and self._held.dtype == self.dtype:
             return self._held
-        return tables.fill(np.empty((self.n, self.width), self.dtype), self.chunks())
+        if self.n * self.width * self.dtype.itemsize < MAP_BYTES:
+            return tables.fill(np.empty((self.n, self.width), self.dtype), self.chunks())
+        try:
+            with tempfile.TemporaryFile(prefix="hedgerow-") as file:
+                for _, chunk in self.chunks():
+                    file.write(chunk.data)
+                file.flush()
+                return np.memmap(file, self.dtype, "r", shape=(self.n, self.width))
+        except OSError as error:
+            needed = self.n * self.width * self.dtype.itemsize / 2**30
+            raise StoreError(
+                f"a matrix of {needed:.1f} GiB cannot be laid out in {tempfile.gettempdir()} ({error.strerror}): "
+                "set TMPDIR to a folder with room, or give the matrix as .npy, which is read where it is"
+            ) from error
 
 
 def open_matrix(source: Any, name: str, *, column: str | None = None, least_columns: int = 1) -> Matrix:

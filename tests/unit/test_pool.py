@@ -293,6 +293,34 @@ def test_broken_files_are_told_in_one_line(tmp_path: Path) -> None:
         assert file in str(caught.value)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_large_table_is_mapped_from_a_file_that_goes_with_it(
+    tmp_path: Path, values: npt.NDArray[Any], dtype: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "pool.parquet", {"embedding": lists(values.astype(dtype))}, row_group_size=70)
+    (scratch := tmp_path / "scratch").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    plain = pool.as_matrix(path, "embeddings")
+    monkeypatch.setattr(pool, "MAP_BYTES", plain.nbytes)
+    mapped = pool.as_matrix(path, "embeddings")
+    assert not isinstance(plain, np.memmap)
+    assert isinstance(mapped, np.memmap)
+    assert mapped.dtype == dtype
+    np.testing.assert_array_equal(mapped, plain)
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_large_table_and_no_room(tmp_path: Path, values: npt.NDArray[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "pool.parquet", {"embedding": lists(values)})
+    monkeypatch.setattr(pool, "MAP_BYTES", 1)
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full, the device that is always full")
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full.open("wb"))
+    with pytest.raises(StoreError, match="set TMPDIR to a folder with room"):
+        pool.as_matrix(path, "embeddings")
+
+
 def test_a_file_broken_inside_is_told_when_it_is_read(tmp_path: Path, values: npt.NDArray[Any]) -> None:
     path = write(tmp_path / "a.parquet", {"embedding": lists(values)}, compression="zstd")
     content = bytearray(path.read_bytes())
