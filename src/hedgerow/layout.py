@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import cells
-from hedgerow.blocks import take_rows
 from hedgerow.dendrogram import Log
 from hedgerow.kernels import rows as kernels
+from hedgerow.kernels.gathering import gather_rows
 from hedgerow.merges import Living
 from hedgerow.neighbors import Neighbors, find_in_cells, find_neighbors
 from hedgerow.threads import Team
@@ -64,7 +64,7 @@ def sort_living(living: Living, search: Search, team: Team) -> tuple[Living, Lay
     n = len(living)
     if search.exact or n <= FEW:
         return living, Layout(None, np.array([0, n]))
-    centers = train(living.means.shape, living.means.dtype, partial(take_rows, living.means), search, team)
+    centers = train(living.means.shape, living.means.dtype, partial(gather_rows, living.means), search, team)
     order, starts = cells.sort_groups(cells.assign_cells(living.means, centers, team), len(centers.fine))
     return living.take(order, team), Layout(centers, starts)
 
@@ -72,21 +72,17 @@ def sort_living(living: Living, search: Search, team: Team) -> tuple[Living, Lay
 def train(
     shape: tuple[int, ...],
     dtype: Any,
-    take: Callable[[npt.NDArray[np.int64]], npt.NDArray[Any]],
+    take: Callable[[npt.NDArray[np.int64], npt.NDArray[Any]], Any],
     search: Search,
     team: Team,
 ) -> cells.Centers:
-    """Centers of cells from a sample of the rows that `take` gives, of a matrix of this shape."""
+    """Centers of cells from a sample of the rows of a matrix of this shape; take(rows, out) writes some of them."""
     n, d = shape
     rng = np.random.default_rng([search.seed, n])
     count = max(1, n // CELL)
     chosen = np.sort(rng.choice(n, min(n, cells.SAMPLE * count), replace=False))
     sample = np.empty((len(chosen), d), dtype)
-
-    def fill(lo: int, hi: int) -> None:
-        sample[lo:hi] = take(chosen[lo:hi])
-
-    team.ranges(fill, len(chosen))
+    team.ranges(lambda lo, hi: take(chosen[lo:hi], sample[lo:hi]), len(chosen))
     return cells.train_centers(sample, count, rng, team)
 
 

@@ -28,9 +28,18 @@ class Living:
     size: npt.NDArray[np.int64]
 
     def take(self, rows: npt.NDArray[np.int64], team: Team) -> "Living":
-        means = np.empty((len(rows), self.means.shape[1]), self.means.dtype)
-        team.ranges(lambda lo, hi: gather_rows(self.means, rows[lo:hi], means[lo:hi]), len(rows))
-        return Living(self.point[rows], means, self.half[rows], self.size[rows])
+        parts = (self.point, self.means, self.half, self.size)
+        taken = [np.empty((len(rows), *part.shape[1:]), part.dtype) for part in parts]
+
+        def fill(lo: int, hi: int) -> None:
+            for part, into in zip(parts, taken, strict=True):
+                if part.ndim == 2:
+                    gather_rows(part, rows[lo:hi], into[lo:hi])
+                else:
+                    np.take(part, rows[lo:hi], out=into[lo:hi], mode="clip")  # the mode that needs no buffer
+
+        team.ranges(fill, len(rows))
+        return Living(*taken)
 
     def __len__(self) -> int:
         return len(self.point)

@@ -37,9 +37,10 @@ class Vectors:
         """Distance / gap: a gap is the cosine distance itself, or half of the squared distance."""
         return 1.0 if self.metric == "cosine" else 2.0
 
-    def prepare(self, raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Some raw rows as the metric sees them, contiguous."""
-        out = np.empty(raw.shape, self.dtype)
+    def prepare(self, raw: npt.NDArray[Any], out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        """Some raw rows as the metric sees them, contiguous: `out`, if it is given."""
+        if out is None:
+            out = np.empty(raw.shape, self.dtype)
         if self.metric == "cosine":
             kernels.normalize(np.ascontiguousarray(widen(raw)), out)
         else:
@@ -47,9 +48,9 @@ class Vectors:
         out += 0  # -0.0 becomes 0.0: equal rows have equal bits
         return out
 
-    def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def take(self, rows: npt.NDArray[np.int64], out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         """The rows named."""
-        taken = self.prepare(take_rows(self.raw, rows))
+        taken = self.prepare(take_rows(self.raw, rows), out)
         forget(self.raw)
         return taken
 
