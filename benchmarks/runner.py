@@ -134,14 +134,16 @@ def peak_memory(fn: Callable[[], Any]) -> dict[str, Any]:
     gc.collect()
     reset_peak()
     baseline = resident()
-    cpu_start, wall_start = time.process_time(), time.perf_counter()
+    system_start, cpu_start, wall_start = os.times().system, time.process_time(), time.perf_counter()
     result = fn()
     wall, cpu = time.perf_counter() - wall_start, time.process_time() - cpu_start
+    system = os.times().system - system_start
     return {
         "result": result,
         "baseline_rss_bytes": baseline,
         "peak_rss_bytes": peak_resident(),
         "cpu": cpu,
+        "system": system,
         "wall": wall,
     }
 
