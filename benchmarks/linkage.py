@@ -317,10 +317,11 @@ def main():
             path = Path(options.scratch or folder) / f"pool_{n}.npy"
             path.parent.mkdir(parents=True, exist_ok=True)
             make_file(path, n)
-            results = take_turns(TASKS[size], path, n, 1 if options.quick else TURNS[size])
+            turns = 1 if options.quick else TURNS[size]
+            results = take_turns(TASKS[size], path, n, turns)
         peers = {name: installed_version(name) for name in ("fastcluster", "scikit-learn")}
-        settings = {"n": n, "width": WIDTH, "average_size": AVERAGE_SIZE, **peers, "quick": options.quick}
-        settings["turns"] = 1 if options.quick else TURNS[size]
+        settings = {"n": n, "width": WIDTH, "average_size": AVERAGE_SIZE, "turns": turns, **peers}
+        settings["quick"] = options.quick
         save(PARTS[size], SEED, settings, results, options, script="linkage")
 
 

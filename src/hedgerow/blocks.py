@@ -80,7 +80,7 @@ class ResidualSource:
 
 def open_rows(matrix: npt.NDArray[Any], rows: Rows) -> RowSource:
     """A source of these rows, which may repeat; copies them, each once, where they cannot be read in place."""
-    if matrix.dtype.type not in (np.float32, np.float64) or not matrix.flags.c_contiguous:
+    if not _is_readable(matrix):
         wanted = np.zeros(len(matrix), np.bool_)
         wanted[rows] = True
         matrix, rows = copy_rows(matrix, np.flatnonzero(wanted)), (np.cumsum(wanted) - 1)[rows]
@@ -90,7 +90,7 @@ def open_rows(matrix: npt.NDArray[Any], rows: Rows) -> RowSource:
 
 def take_rows(matrix: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
     """matrix[rows]. Other threads can work meanwhile, which numpy does not let them."""
-    if matrix.dtype.type not in (np.float32, np.float64) or not matrix.flags.c_contiguous:
+    if not _is_readable(matrix):
         return matrix[rows]
     taken = np.empty((len(rows), matrix.shape[1]), matrix.dtype)
     gather_rows(np.asarray(matrix), rows, taken)
@@ -104,3 +104,8 @@ def copy_rows(matrix: npt.NDArray[Any], rows: Rows) -> Floats:
     for start in range(0, len(rows), step):
         taken[start : start + step] = matrix[rows[start : start + step]]
     return taken
+
+
+def _is_readable(matrix: npt.NDArray[Any]) -> bool:
+    """Whether compiled code can read it where it lies."""
+    return matrix.dtype.type in (np.float32, np.float64) and matrix.flags.c_contiguous

@@ -3,6 +3,8 @@
 import numpy as np
 from numba import njit
 
+from hedgerow.kernels.gathering import gather_rows
+
 
 @njit(cache=True, nogil=True)
 def take_nearer(products, half, center, most, nearest, new_most, new_nearest):
@@ -53,9 +55,7 @@ def nearest_within(rows, order, edges, centers, half, shares, block, out):
         first, last = shares[g], shares[g + 1]
         for start in range(edges[g], edges[g + 1], block):
             members = order[start : min(start + block, edges[g + 1])]
-            for i in range(len(members)):
-                for t in range(rows.shape[1]):
-                    taken[i, t] = rows[members[i], t]
+            gather_rows(rows, members, taken[: len(members)])
             products = room[: (last - first) * len(members)].reshape(last - first, len(members))
             np.dot(centers[first:last], taken[: len(members)].T, products)
             nearest_center(products, half[first:last], found)
