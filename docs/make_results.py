@@ -26,7 +26,7 @@ RESULTS = HERE.parent / "experiments" / "results"
 FIGURES = HERE / "figures"
 PAGE = HERE / "results.md"
 ORDER = (
-    "cifar10", "cifar100", "svhn", "ablation-badge", "ablation-clusters", "covtype", "sweep-covtype", "sweep-digits",
+    "cifar10", "cifar100", "svhn", "ablation-badge", "ablation-clusters", "covtype", "sweep-digits",
     "wordlangs", "wordlangs-million", "wordlangs-typos", "delicious", "bibtex", "tmc2007", "corel5k", "enron",
     "goemotions", "wordlangs-small", "cifar10-vgg16", "cifar100-vgg16", "svhn-vgg16",
 )  # fmt: skip

@@ -35,6 +35,7 @@ SERIES = (
     ("#a16207", "#eac54f", "P"),
     ("#be185d", "#f48ab8", "X"),
     ("#0e7490", "#4fd1e8", "<"),
+    ("#111827", "#f3f4f6", "*"),
 )
 # matplotlib knows no CSS variables: it draws in these near-blacks, which are then replaced by the variable.
 INK, GRID = "#000100", "#000200"

@@ -129,7 +129,7 @@ def test_the_report(whole: Path) -> None:
 
 def test_the_list_names_every_recipe() -> None:
     told = json.loads(call("experiment", "list", "--json").stdout)
-    assert {"cifar10", "svhn-vgg16", "sweep-covtype"} <= set(told)
+    assert {"cifar10", "svhn-vgg16", "sweep-digits"} <= set(told)
     assert all(one["reproduces"] and one["takes"] for one in told.values())
 
 

@@ -33,7 +33,7 @@ def make_tables(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_shelf_holds_what_the_paper_and_its_ablations_need() -> None:
-    others = {"ablation-badge", "ablation-clusters", "covtype", "sweep-covtype", "sweep-digits"}
+    others = {"ablation-badge", "ablation-clusters", "covtype", "sweep-digits"}
     assert set(list_recipes()) == PAPER | others | WORDS | MULTILABEL
 
 
@@ -71,10 +71,10 @@ def test_the_ablations_and_the_sweep() -> None:
     assert badge["badge, 10 partitions"] == Badge(partitions=10)
     methods = [arm.clusters.method for arm in load_recipe("ablation-clusters").strategies if "clusters" in arm.needs]
     assert methods == ["certified", "multiround", "assign"]
-    for name in ("sweep-covtype", "sweep-digits"):
+    for name in ("covtype", "sweep-digits"):
         arms = load_recipe(name).strategies
-        assert [arm.strategy.margin_factor for arm in arms if "clusters" in arm.needs] == [1, 1.25, 3, 10]
-    assert load_recipe("covtype").batch_rows == (5_000, 50_000)
+        assert {arm.strategy.margin_factor for arm in arms if "clusters" in arm.needs} == {1, 1.25, 3, 10}
+    assert {5_000, 50_000} <= set(load_recipe("covtype").batch_rows)
 
 
 def test_a_recipe_in_a_file(tmp_path: Path) -> None:

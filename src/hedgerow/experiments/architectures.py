@@ -120,7 +120,7 @@ class NGrams:
 
 @dataclass(frozen=True)
 class ConvNet:
-    """Blocks of convolution (3 x 3), batch normalization, ReLU and pooling, then one hidden layer: the embedding."""
+    """Blocks of convolution (3 x 3), batch normalization, pooling and ReLU, then one hidden layer: the embedding."""
 
     channels: tuple[int, ...] = (16, 32, 64)
     hidden: int = 128
@@ -283,15 +283,18 @@ def build_ngrams(width: int, hidden: int, classes: int) -> Any:
 
 def build_convnet(shape: tuple[int, ...], channels: tuple[int, ...], hidden: int, classes: int) -> Any:
     """(3, 32, 32) -> a block for each entry of `channels`, each halving the sides -> hidden -> classes."""
-    from torch import nn
+    from torch import channels_last, nn
 
     layers: list[Any] = []
     depth, side = shape[0], shape[1]
     for width in channels:
-        layers += [nn.Conv2d(depth, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2)]
+        # ReLU after pooling, which changes nothing: the largest of four is positive wherever it was, at a quarter of
+        # the work.
+        layers += [nn.Conv2d(depth, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.MaxPool2d(2), nn.ReLU()]
         depth, side = width, side // 2
     layers += [nn.Flatten(), nn.Linear(depth * side * side, hidden), nn.ReLU(), nn.Linear(hidden, classes)]
-    return nn.Sequential(*layers)
+    # A pixel's channels side by side: on a CPU a step then takes two thirds of the time.
+    return nn.Sequential(*layers).to(memory_format=channels_last)
 
 
 def build_vgg16(shape: tuple[int, ...], classes: int, weights: Path | None) -> Any:
