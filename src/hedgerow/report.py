@@ -61,9 +61,13 @@ class Point:
         return format(self, "")
 
     def __format__(self, sign: str) -> str:
-        """The mean to three places, ± its error; with "+" a positive mean has its sign, as a difference should."""
-        mean = f"{self.mean:{sign}.3f}"
-        return mean if self.error is None else f"{mean} ± {self.error:.3f}"
+        """The mean ± its error, to three places, or to four if three would show hardly any error.
+
+        With "+" a positive mean has its sign, as a difference should.
+        """
+        places = 4 if self.error is not None and self.error < 0.001 else 3
+        mean = f"{self.mean:{sign}.{places}f}"
+        return mean if self.error is None else f"{mean} ± {self.error:.{places}f}"
 
 
 @dataclass(frozen=True)

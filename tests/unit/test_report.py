@@ -67,6 +67,7 @@ def test_one_trial_has_no_error() -> None:
     assert str(point) == f"{point}" == "0.250"
     assert f"{point:+}" == "+0.250"
     assert str(Point("a", 0, 1, 0.25, 0.0125, 2)) == "0.250 ± 0.013"
+    assert str(Point("a", 0, 1, 0.25, 0.0004, 2)) == "0.2500 ± 0.0004"
 
 
 def test_trials_of_different_sizes_are_not_averaged() -> None:
