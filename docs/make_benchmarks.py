@@ -90,13 +90,18 @@ def claim(name: str) -> str:
 def tables(results: Any) -> str:
     """Records of the same kind as a table of their own; whatever is left as a list of places and values."""
     records = as_records(results)
-    if records:
+    if records and not is_grouped(results):
         return table(records)
     if isinstance(results, dict) and any(as_records(value) for value in results.values()):
         plain = {key: value for key, value in results.items() if not as_records(value)}
         parts = [f"### {key}\n\n{table(found)}" for key, value in results.items() if (found := as_records(value))]
         return "\n".join([*parts, *([values(plain)] if plain else [])])
     return values(results)
+
+
+def is_grouped(results: Any) -> bool:
+    """Whether these are groups of records, not records."""
+    return isinstance(results, dict) and all(as_records(value) for value in results.values())
 
 
 def as_records(results: Any) -> list[dict[str, Any]]:
