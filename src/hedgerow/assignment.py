@@ -11,6 +11,7 @@ reaches it, over the cuts of P as well, as far as a sample of the other points t
 Up to `FEW` centroids the search is exact; more are sorted into cells, and a point meets those of `PROBES` cells.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from hedgerow.growth import ROUNDING, Progress
 from hedgerow.kernels import centroids as kernels
 from hedgerow.threads import Team
 from hedgerow.threads import team as use_team
-from hedgerow.vectors import BLOCK, Vectors, average_groups, open_vectors
+from hedgerow.vectors import BLOCK, Vectors, average_groups, measure_half, open_vectors
 
 SUBSET = 0.1  # of the pool, if nothing else is asked for
 FEW = 8_192  # centroids that every point is compared with
@@ -38,15 +39,17 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Centroids:
-    """What assigning a point takes: the means of clusters (m, d) float32, and half of their mean squared norms (m,).
+    """What assigning a point takes: the means of clusters (m, d) float32, and their spread (m,).
 
-    Rows are as the metric sees them: unit vectors before the mean for cosine, `center` (d,) taken off for sqeuclidean.
-    A half that is infinite keeps a cluster from being anybody's nearest.
+    Rows are as the metric sees them: unit vectors before the mean for cosine; for sqeuclidean `center` (d,) is taken
+    off, and what is left multiplied by `factor`. The spread is half of the mean squared distance of a cluster's points
+    from their mean; one that is infinite keeps a cluster from being anybody's nearest.
     """
 
     means: npt.NDArray[np.float32]
-    half: npt.NDArray[np.float32]
+    spread: npt.NDArray[np.float32]
     center: npt.NDArray[np.float64]
+    factor: float
 
     def __len__(self) -> int:
         return len(self.means)
@@ -153,8 +156,10 @@ def choose_rows(subset: Any, n: int, seed: int) -> Rows:
 
 def gather_centroids(vectors: Vectors, labels: npt.NDArray[Any], team: Team, rows: Rows | None = None) -> Centroids:
     """The centroids of clusters 0..max from the labels of all points, or of `rows`."""
-    means, half, _ = average_groups(vectors, labels, team, rows)
-    return Centroids(means.astype(np.float32), half.astype(np.float32), vectors.center)
+    means, half, _ = average_groups(vectors, labels, team, measure_half, rows)
+    spread = half - measure_half(means)
+    spread[spread < ROUNDING[np.float64] * half] = 0
+    return Centroids(means.astype(np.float32), spread.astype(np.float32), vectors.center, vectors.factor)
 
 
 def find_nearest(
@@ -164,84 +169,87 @@ def find_nearest(
 
     Of equal distances the lower number counts. No centroids: -1 and infinity.
     """
-    nearest = np.full(len(rows), -1, np.int32)
+    nearest = np.full(len(rows), -1, np.int64)
     gap = np.full(len(rows), np.inf)
     if not len(centroids):
-        return nearest.astype(np.int64), gap
-    shelves = shelve(centroids, team) if len(centroids) > FEW else None
+        return nearest, gap
+    shelves = shelve(centroids, team)
 
     def look(start: int) -> None:
         block = vectors.take(rows[start : start + BLOCK])
-        best = nearest[start : start + BLOCK]
-        value = np.full(len(block), -np.inf, np.float32)
-        if shelves is None:
-            compare_all(block, centroids, best, value)
-        else:
-            compare_shelves(block, shelves, best, value)
-        own = vectors.half(block).astype(np.float64)
-        products = np.einsum("ij,ij->i", block, centroids.means[best], dtype=np.float64)
-        norms = own + centroids.half[best]
-        gaps = norms - products
-        gap[start : start + BLOCK] = np.where(gaps > ROUNDING[np.float32] * norms, gaps, 0)  # copies are copies
+        with np.errstate(over="ignore", invalid="ignore"):  # a point beyond float32 is near to nobody
+            best, gaps = compare(block, shelves)
+            # Where float32 cannot tell the nearest from others, float64 does.
+            finest = hac.FINE * ROUNDING[np.float32] * (measure_half(block) + shelves.half[best])
+            close = np.flatnonzero(gaps < finest)
+            if len(close):
+                best[close], gaps[close] = compare(block[close].astype(np.float64), shelves)
+        nearest[start : start + BLOCK] = shelves.numbers[best]
+        gap[start : start + BLOCK] = gaps
         progress("assigning", min(1.0, (start + BLOCK) / len(rows)))
 
     team.map(look, range(0, len(rows), BLOCK))
-    return nearest.astype(np.int64), vectors.scale * gap
-
-
-def compare_all(
-    block: npt.NDArray[Any], centroids: Centroids, best: npt.NDArray[np.int32], value: npt.NDArray[np.float32]
-) -> None:
-    """Every row of a block with every centroid."""
-    numbers = np.arange(len(centroids), dtype=np.int32)
-    for i in range(0, len(block), cells.BLOCK):
-        members = np.arange(i, min(i + cells.BLOCK, len(block)))
-        for j in range(0, len(centroids), COLUMNS):
-            columns = slice(j, j + COLUMNS)
-            products = block[i : i + cells.BLOCK] @ centroids.means[columns].T
-            kernels.keep_best(products, centroids.half[columns], members, numbers[columns], best, value)
+    return nearest, vectors.scale * gap
 
 
 @dataclass(frozen=True)
 class Shelves:
-    """Centroids sorted by cell: cell c holds centroids starts[c]:starts[c + 1]."""
+    """Centroids sorted by cell: cell c holds centroids starts[c]:starts[c + 1]. Of a few, all are in one cell."""
 
     centers: npt.NDArray[np.float32]
     starts: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.int32]  # what a centroid was called before
+    numbers: npt.NDArray[np.int64]  # what a centroid was called before
     means: npt.NDArray[np.float32]
-    half: npt.NDArray[np.float32]
+    spread: npt.NDArray[np.float64]
+    half: npt.NDArray[np.float64]  # of the mean squared norms
 
 
 def shelve(centroids: Centroids, team: Team) -> Shelves:
     """Sorts centroids into cells, about twice the square root of their number: looking for cells then costs as much
     as looking into them."""
-    count = int(2 * np.sqrt(len(centroids)))
+    count = int(2 * np.sqrt(len(centroids))) if len(centroids) > FEW else 1
     rng = np.random.default_rng(len(centroids))
     sample = np.sort(rng.choice(len(centroids), min(len(centroids), cells.SAMPLE * count), replace=False))
-    centers = cells.train_centers(centroids.means[sample], count, rng, team)
-    parts = team.ranges(lambda lo, hi: cells.nearest_centers(centroids.means[lo:hi], centers.fine), len(centroids))
-    cell = np.concatenate(parts)
-    order = np.argsort(cell, kind="stable")
-    starts = np.searchsorted(cell[order], np.arange(len(centers.fine) + 1))
-    return Shelves(centers.fine, starts, order.astype(np.int32), centroids.means[order], centroids.half[order])
+    centers = cells.train_centers(centroids.means[sample], count, rng, team).fine
+    order, starts = cells.sort_groups(cells.spread_nearest(centroids.means, centers, team), len(centers))
+    means, spread = centroids.means[order], centroids.spread[order].astype(np.float64)
+    return Shelves(centers, starts, order, means, spread, measure_half(means) + spread)
 
 
-def compare_shelves(
-    block: npt.NDArray[Any], shelves: Shelves, best: npt.NDArray[np.int32], value: npt.NDArray[np.float32]
-) -> None:
-    """Every row of a block with the centroids of the cells nearest to it."""
-    half = cells.half_norms(shelves.centers)
-    half[np.diff(shelves.starts) == 0] = np.inf
-    probes = min(PROBES, int(np.isfinite(half).sum()))
+def compare(block: npt.NDArray[Any], shelves: Shelves) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The place of the nearest centroid of every row of a block, among the cells nearest to it, and the gap to it.
+
+    In the precision of the block. The gap is measured by differences, which do not cancel. None near: 0 and infinity.
+    """
+    best = np.zeros(len(block), np.int64)
+    value = np.full(len(block), -np.inf, block.dtype)
+    for c, members in visit_cells(block, shelves):
+        for first in range(shelves.starts[c], shelves.starts[c + 1], COLUMNS):
+            some = slice(first, min(first + COLUMNS, shelves.starts[c + 1]))
+            means = shelves.means[some].astype(block.dtype, copy=False)
+            half = shelves.half[some].astype(block.dtype)
+            for start in range(0, len(members), cells.BLOCK):
+                asked = members[start : start + cells.BLOCK]
+                kernels.keep_best(block[asked] @ means.T, half, asked, first, shelves.numbers, best, value)
+    gaps = measure_half(np.subtract(block, shelves.means[best], dtype=np.float64)) + shelves.spread[best]
+    gaps[gaps <= ROUNDING[np.float64] * shelves.half[best]] = 0  # copies are copies
+    gaps[np.isneginf(value)] = np.inf
+    return best, gaps
+
+
+def visit_cells(block: npt.NDArray[Any], shelves: Shelves) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """The cells that rows of a block are near to, and these rows."""
+    held = np.flatnonzero(np.diff(shelves.starts))
+    probes = min(PROBES, len(held))
+    if len(held) == probes:
+        yield from ((int(c), np.arange(len(block))) for c in held)
+        return
+    centers, half = shelves.centers[held], cells.half_norms(shelves.centers[held])
     chosen = np.empty((len(block), probes), np.int64)
-    for i in range(0, len(block), cells.BLOCK):
-        gaps = half - block[i : i + cells.BLOCK] @ shelves.centers.T
-        chosen[i : i + cells.BLOCK] = np.argpartition(gaps, probes - 1, axis=1)[:, :probes]
+    for start in range(0, len(block), cells.BLOCK):
+        gaps = half - block[start : start + cells.BLOCK] @ centers.T
+        chosen[start : start + cells.BLOCK] = np.argpartition(gaps, probes - 1, axis=1)[:, :probes]
     order = np.argsort(chosen, axis=None, kind="stable")
-    edges = np.searchsorted(chosen.ravel()[order], np.arange(len(shelves.centers) + 1))
+    edges = np.searchsorted(chosen.ravel()[order], np.arange(len(held) + 1))
     for c in np.flatnonzero(np.diff(edges)):
-        members = order[edges[c] : edges[c + 1]] // probes
-        inside = slice(shelves.starts[c], shelves.starts[c + 1])
-        products = block[members] @ shelves.means[inside].T
-        kernels.keep_best(products, shelves.half[inside], members, shelves.numbers[inside], best, value)
+        yield int(held[c]), order[edges[c] : edges[c + 1]] // probes

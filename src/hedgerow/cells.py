@@ -8,6 +8,7 @@ Nothing here is exact, and nothing that is promised to be exact rests on it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from hedgerow.blocks import take_rows
 from hedgerow.kernels import cells as kernels
 from hedgerow.kernels.rows import add_rows, sort_by_cell
 from hedgerow.threads import Team
+from hedgerow.vectors import measure_half
 
 Floats = npt.NDArray[Any]
 
@@ -54,19 +56,15 @@ class Centers:
 
 def half_norms(rows: Floats) -> Floats:
     """Half of the squared length of each row, in the rows' dtype."""
-    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / 2, rows.dtype)
+    return measure_half(rows).astype(rows.dtype)
 
 
 def train_centers(sample: Floats, count: int, rng: np.random.Generator, team: Team) -> Centers:
     """About `count` centers from a sample (m, d) of the pool."""
     coarse_count = max(1, int(np.sqrt(COARSE * count)))
     few = sample[np.sort(rng.choice(len(sample), min(len(sample), 256 * coarse_count), replace=False))]
-
-    def find_nearest(rows: Floats, centers: Floats) -> npt.NDArray[np.int32]:
-        return np.concatenate(team.ranges(lambda lo, hi: nearest_centers(rows[lo:hi], centers), len(rows)))
-
-    coarse = refine_centers(few, coarse_count, rng, find_nearest)
-    order, edges = sort_groups(find_nearest(sample, coarse), len(coarse))
+    coarse = refine_centers(few, coarse_count, rng, partial(spread_nearest, team=team))
+    order, edges = sort_groups(spread_nearest(sample, coarse, team), len(coarse))
     shares = np.diff(edges)
     seeds = rng.integers(0, 2**63, len(coarse))
 
@@ -104,6 +102,12 @@ def nearest_centers(rows: Floats, centers: Floats) -> npt.NDArray[np.int32]:
     out = np.empty(len(rows), np.int32)
     kernels.nearest_centers(rows, centers, half_norms(centers), BLOCK, out)
     return out
+
+
+def spread_nearest(rows: Floats, centers: Floats, team: Team) -> npt.NDArray[np.int32]:
+    """`nearest_centers` by all threads."""
+    parts = team.ranges(lambda lo, hi: nearest_centers(rows[lo:hi], centers), len(rows), step=BLOCK)
+    return np.concatenate(parts)
 
 
 def sort_groups(group: npt.NDArray[np.int32], count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

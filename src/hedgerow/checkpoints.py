@@ -1,13 +1,16 @@
 """Finished phases of a long run, kept in a folder, so that an interrupted run goes on where it stopped.
 
-A phase is a folder of arrays and a few numbers, written beside and renamed: it is whole or absent. The folder belongs
-to one run, by a fingerprint of its data and settings; another run is refused. Without a folder nothing is kept.
+A phase is one file of arrays and a few numbers, written beside and renamed: it is whole or absent. The folder belongs
+to one run, by a fingerprint of its data, its settings and the version; another run is refused. Without a folder nothing
+is kept.
 """
 
 import hashlib
 import json
-import shutil
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,46 +18,48 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.errors import StoreError
-from hedgerow.store import atomic_write, sync
+from hedgerow.store import atomic_write
 
-SAMPLED_ROWS = 4096  # rows of the data that go into a fingerprint: enough to tell pools apart, quick on any size
+BLOCK_BYTES = 1 << 26  # read at a time for a fingerprint
+NUMBERS = "numbers"  # among the arrays of a file: the numbers, in JSON
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where phases are kept; nowhere if folder is None."""
+    """Where phases are kept; nowhere if folder is None. `prefix` keeps the phases of two parts of a run apart."""
 
     folder: Path | None
+    prefix: str = ""
+
+    def within(self, part: str) -> "Checkpoints":
+        """The same folder for a part of the run with phases of its own."""
+        return replace(self, prefix=f"{self.prefix}{part}-")
 
     def save(self, name: str, numbers: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Keeps a phase under a name, in place of an older one of that name."""
-        if self.folder is None:
-            return
-        target, beside = self.folder / name, self.folder / f".{name}.tmp"
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir()
-        for key, array in arrays.items():
-            np.save(beside / f"{key}.npy", array)
-            sync(beside / f"{key}.npy")
-        (beside / "numbers.json").write_text(json.dumps(numbers))
-        sync(beside / "numbers.json")
-        sync(beside)
-        self.drop(name)
-        beside.rename(target)
-        sync(self.folder)
+        path = self._name(name)
+        if path is not None:
+            with atomic_write(path) as beside:
+                held: dict[str, Any] = {NUMBERS: np.array(json.dumps(numbers)), **arrays}
+                np.savez(beside, **held)
 
     def load(self, name: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]] | None:
         """A phase as it was kept, None if it was not."""
-        if self.folder is None or not (self.folder / name).is_dir():
+        path = self._name(name)
+        if path is None or not path.exists():
             return None
-        folder = self.folder / name
-        numbers = json.loads((folder / "numbers.json").read_text())
-        return numbers, {path.stem: np.load(path) for path in sorted(folder.glob("*.npy"))}
+        with _refuse_damage(path), path.open("rb") as file, np.load(file, allow_pickle=False) as held:
+            arrays = {key: held[key] for key in held.files}
+            return json.loads(str(arrays.pop(NUMBERS))), arrays
 
     def drop(self, name: str) -> None:
         """Forgets a phase."""
-        if self.folder is not None and (self.folder / name).exists():
-            shutil.rmtree(self.folder / name)
+        path = self._name(name)
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+    def _name(self, name: str) -> Path | None:
+        return None if self.folder is None else self.folder / f"{self.prefix}{name}.npz"
 
 
 def open_checkpoints(folder: str | Path | None, data: npt.NDArray[Any], settings: dict[str, Any]) -> Checkpoints:
@@ -62,23 +67,39 @@ def open_checkpoints(folder: str | Path | None, data: npt.NDArray[Any], settings
     if folder is None:
         return Checkpoints(None)
     path = Path(folder)
-    mark = {"fingerprint": fingerprint(data, settings), "settings": settings}
-    path.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_dir():
+        raise StoreError(f"{path} is not a folder: give a fresh or empty folder")
     owner = path / "run.json"
-    if owner.exists():
-        if json.loads(owner.read_text())["fingerprint"] != mark["fingerprint"]:
-            raise StoreError(f"{path} holds the phases of another run (other data or settings): give a fresh workdir")
-    elif any(path.iterdir()):
+    if not owner.exists() and path.exists() and any(path.iterdir()):
         raise StoreError(f"{path} is not empty and not a workdir of hedgerow: give a fresh or empty folder")
-    else:
+    mark = {"fingerprint": fingerprint(data, settings), "settings": settings}
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"the folder {path} cannot be made: {error.strerror}") from error
+    if not owner.exists():
         with atomic_write(owner) as beside:
             beside.write_text(json.dumps(mark, indent=2))
+    with _refuse_damage(owner):
+        held = json.loads(owner.read_text())["fingerprint"]
+    if held != mark["fingerprint"]:
+        raise StoreError(f"{path} holds the phases of another run (other data or settings): give a fresh workdir")
     return Checkpoints(path)
 
 
 def fingerprint(data: npt.NDArray[Any], settings: dict[str, Any]) -> str:
-    """A hash of the settings, the shape and dtype of the data and a sample of its rows."""
+    """A hash of the settings and of the data, every byte of it: one row repaired makes another pool."""
     digest = hashlib.sha256(json.dumps([settings, list(data.shape), str(data.dtype)], sort_keys=True).encode())
-    rows = np.unique(np.linspace(0, max(len(data) - 1, 0), min(len(data), SAMPLED_ROWS)).astype(np.int64))
-    digest.update(np.ascontiguousarray(data[rows]).tobytes())
+    block_rows = max(1, BLOCK_BYTES // max(1, data.nbytes // max(1, len(data))))
+    for start in range(0, len(data), block_rows):
+        digest.update(data[start : start + block_rows].tobytes())
     return digest.hexdigest()
+
+
+@contextmanager
+def _refuse_damage(path: Path) -> Iterator[None]:
+    """What cannot be read was not written by this code as it stands there."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+        raise StoreError(f"{path} is damaged ({error}): give a fresh folder, or remove this one") from error

@@ -125,7 +125,7 @@ def cluster(
     from hedgerow import clusters, hac, pool, store
     from hedgerow.ids import open_ids
 
-    store.check_target(out, force=force)
+    pool.check_target(out, force=force, inputs=[pool_path])
     if centroids:
         store.check_target(clusters.name_beside(out), force=force)
         if metric == "euclidean":
@@ -231,9 +231,9 @@ def select(
     batch is of questions (row, class) of a multi-label pool. It is written in the order of the picks, with the settings
     in the file's metadata.
     """
-    from hedgerow import store
+    from hedgerow import pool
 
-    store.check_target(out, force=force)
+    pool.check_target(out, force=force, inputs=[predictions, pairs, clusters, embeddings, labeled])
     inputs = _Inputs(predictions, pairs, clusters, embeddings, labeled, column, id_column, class_column, logits)
     options = {"margin_factor": margin_factor, "power": power, "partitions": partitions}
     options |= {"by_class": by_class, "per_row": per_row, "class_quota": class_quota}

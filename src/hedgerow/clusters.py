@@ -7,7 +7,7 @@ pool that grows the centroids by which new points find their cluster.
 import hashlib
 import json
 import zipfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ ZEROS = ("refuse", "singletons")
 METADATA_KEY = "hedgerow.clusters"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Clusters:
     """A cluster for each row of a pool: the cut of an average-linkage tree at `threshold`, or what stands in for it."""
 
@@ -70,8 +70,9 @@ class Clusters:
     def assign(self, embeddings: Any, *, threads: int | None = None) -> npt.NDArray[np.int32]:
         """Labels (m,) of new points (m, d): the nearest cluster by average distance if within `threshold`.
 
-        A point that is farther from all is a cluster of its own, numbered from `n_clusters` on in the order of rows.
-        The clusters stay as they are: the same points get the same labels, in whatever batches they come.
+        The clusters stay as they are, and a point that is within `threshold` of one gets the same label in whatever
+        batch it comes. A point that is farther from all is a cluster of its own, numbered from `n_clusters` on in the
+        order of rows: every call begins there anew, so such numbers mean nothing beyond their batch.
         """
         if self.centroids is None:
             raise InputError(
@@ -86,7 +87,8 @@ class Clusters:
         if points.shape[1] != width:
             raise InputError(f"embeddings has {points.shape[1]} columns, but these clusters were made from {width}")
         with use_team(threads) as team:
-            vectors = replace(open_vectors(points, self.metric, np.float32, team), center=self.centroids.center)
+            vectors = open_vectors(points, self.metric, np.float32, team)
+            vectors = replace(vectors, center=self.centroids.center, factor=self.centroids.factor)
             nearest, distance = assignment.find_nearest(vectors, self.centroids, team, np.arange(len(points)))
         return assignment.number_points(nearest, distance <= self.threshold, self.n_clusters).astype(np.int32)
 
@@ -94,7 +96,7 @@ class Clusters:
         self,
         path: str | Path,
         *,
-        ids: npt.NDArray[Any] | None = None,
+        ids: Any = None,
         centroids: bool = False,
         force: bool = False,
     ) -> None:
@@ -103,13 +105,11 @@ class Clusters:
         centroids: write them too, n_clusters x d float32, to a file beside: `clusters.centroids.npz` for
         `clusters.parquet`. What is loaded from the two can `assign`.
         """
-        columns: dict[str, npt.NDArray[Any]] = {} if ids is None else {"id": ids}
-        if ids is not None:
-            checks.same_length({"ids": len(ids), "clusters": len(self.labels)})
-        columns["cluster"] = self.labels
+        columns = {"cluster": self.labels} if ids is None else {"id": np.asarray(ids), "cluster": self.labels}
+        pool.check_target(path, force=force)
+        pool.make_table(columns)  # what cannot be written is found before anything is
         told = self.settings()
         if centroids:
-            store.check_target(path, force=force)
             told["centroids"] = self._save_centroids(name_beside(path), force)
         pool.write_table(path, columns, {METADATA_KEY: json.dumps(told)}, force=force)
 
@@ -117,10 +117,9 @@ class Clusters:
         """Writes the centroids; returns the mark by which the two files know each other."""
         if self.centroids is None:
             raise InputError("these clusters have no centroids to save")
-        mark = hashlib.sha256(self.labels.tobytes()).hexdigest()
-        held = self.centroids
+        mark = hashlib.sha256(json.dumps(self.settings()).encode() + self.labels.tobytes()).hexdigest()
         with store.atomic_write(path, force=force) as temporary:
-            np.savez(temporary, mark=mark, means=held.means, half=held.half, center=held.center)
+            np.savez(temporary, mark=mark, **vars(self.centroids))
         return mark
 
     @classmethod
@@ -129,16 +128,20 @@ class Clusters:
         stored = pool.read_metadata(path).get(METADATA_KEY)
         if stored is None:
             raise InputError(f"{path} was not written by Clusters.save or `hedgerow cluster`: it lacks their metadata")
-        settings = json.loads(stored)
+        try:
+            settings = json.loads(stored)
+            n, threshold, mark = int(settings["n"]), float(settings["threshold"]), settings.get("centroids")
+            metric, method = str(settings["metric"]), str(settings["method"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(f"{path} has damaged metadata ({error}): save the clusters again") from error
         labels = pool.as_vector(path, "clusters", column="cluster")
-        checks.same_length({f"{path}": len(labels), "its metadata": settings["n"]})
+        checks.same_length({f"{path}": len(labels), "its metadata": n})
         beside = name_beside(path)
-        mark = settings.get("centroids")
         return cls(
             checks.cluster_labels(labels, len(labels)),
-            settings["threshold"],
-            settings["metric"],
-            settings["method"],
+            threshold,
+            metric,
+            method,
             centroids=load_centroids(beside, mark) if mark is not None and beside.exists() else None,
         )
 
@@ -151,10 +154,11 @@ def name_beside(path: str | Path) -> Path:
 def load_centroids(path: Path, mark: str) -> Centroids:
     """Reads what belongs to the clusters with this mark."""
     try:
-        with np.load(path, allow_pickle=False) as held:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             found = str(held["mark"])
-            centroids = Centroids(held["means"], held["half"], held["center"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            parts = {part.name: held[part.name] for part in fields(Centroids)}
+            centroids = Centroids(**{**parts, "factor": float(parts["factor"])})
+    except (OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
         raise StoreError(f"{path} cannot be read: {error}; save the clusters again") from error
     if found != mark:
         raise StoreError(f"{path} belongs to other clusters than the file beside it: save the clusters again")
@@ -220,7 +224,8 @@ def cluster(
         average_size = min(AVERAGE_SIZE, max(1, len(points)))
     if average_size is not None:
         hac.most_clusters(len(points), average_size)  # asks whether it can be reached, before the work begins
-    method = choose_method(method, metric, len(points), subset, rounds)
+    method = choose_method(method, metric, len(points), subset, rounds, workdir)
+    checks.real(slack, "slack", least=1)
     rounds = multiround.ROUNDS if rounds is None else checks.integer(rounds, "rounds", least=1)
     request = Request(
         metric, method, average_size, threshold, neighbors, slack, subset, rounds, seed, threads, workdir, progress
@@ -232,7 +237,7 @@ def cluster(
     return replace(made, centroids=make_centroids(points, made, lone, threads))
 
 
-def choose_method(method: str, metric: str, n: int, subset: Any, rounds: int | None) -> str:
+def choose_method(method: str, metric: str, n: int, subset: Any, rounds: int | None, workdir: Any) -> str:
     """The method, "auto" resolved; refuses what does not go together."""
     checks.option(method, "method", METHODS)
     if method in ("multiround", "assign") and metric == "euclidean":
@@ -240,6 +245,8 @@ def choose_method(method: str, metric: str, n: int, subset: Any, rounds: int | N
     for name, given, home in (("subset", subset, "assign"), ("rounds", rounds, "multiround")):
         if given is not None and method != home:
             raise InputError(f"{name} goes with method={home!r}, not with {method!r}")
+    if workdir is not None and (method in ("multiround", "assign") or metric == "euclidean"):
+        raise InputError('workdir goes with the methods "exact" and "certified", and not with metric="euclidean"')
     if method == "auto":
         return "exact" if n <= EXACT_UP_TO or metric == "euclidean" else "certified"
     return method
@@ -312,9 +319,11 @@ def make_centroids(
     points: npt.NDArray[Any], made: Clusters, lone: npt.NDArray[np.int64], threads: int | None
 ) -> Centroids:
     """The centroids of the clusters; those of the `lone` are nobody's nearest."""
-    center = np.asarray(points[:BLOCK], np.float64).mean(axis=0) if len(points) else np.zeros(points.shape[1])
     with use_team(threads) as team:
-        vectors = Vectors(points, made.metric, np.float32, center)
+        if len(lone):
+            vectors = Vectors(points, made.metric, np.float32, np.zeros(points.shape[1]))
+        else:
+            vectors = open_vectors(points, made.metric, np.float32, team)
         centroids = assignment.gather_centroids(vectors, made.labels, team)
-    centroids.half[made.labels[lone]] = np.inf
+    centroids.spread[made.labels[lone]] = np.inf
     return centroids

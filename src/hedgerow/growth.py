@@ -10,7 +10,7 @@ A state is all that the next round needs; with a folder to keep it in, a run goe
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from hedgerow.vectors import Vectors, average_groups
 
 HARDER = 2.0  # how many times as many pairs of cells are compared in a pass
 RARE = 1e-3  # share of clusters that a pass finds a merge for; the next would find a tenth of that
+MOST_PASSES = 16  # two or three are usual
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # of a gap, relative to the largest half norm
 
 Progress: TypeAlias = Callable[[str, float], None]
@@ -36,6 +37,13 @@ class Goal:
 
     threshold: float = np.inf
     merges: int | None = None
+
+    def round_down(self, dtype: Any) -> "Goal":
+        """The threshold as a number of this type, not above what was given: merges are compared in that type."""
+        with np.errstate(over="ignore"):
+            rounded = dtype(self.threshold)
+        lower = rounded if float(rounded) <= self.threshold else np.nextafter(rounded, dtype(0))
+        return replace(self, threshold=float(lower))
 
     def cap(self, log: Log) -> float:
         """No merge beyond this gap can be part of the cut. It only falls as merges are found."""
@@ -59,27 +67,38 @@ class State:
     turn: int  # rounds made
     passes: int  # 0 while the tree grows, then the number of the pass
     before: int  # merges before this pass began
+    copies: int  # merges of equal points
 
 
 def grow(
-    vectors: Vectors, goal: Goal, search: Search, slack: float, team: Team, keep: Checkpoints, progress: Progress
-) -> Log:
-    """The merges up to the goal. Exact searches need no pass that looks harder: nothing was missed."""
+    vectors: Vectors,
+    goal: Goal,
+    search: Search,
+    slack: float,
+    spread: float,
+    team: Team,
+    keep: Checkpoints,
+    progress: Progress,
+) -> State:
+    """The merges up to the goal, in the state after the last of them. spread: the largest half norm of the pool.
+
+    Exact searches need no pass that looks harder: nothing was missed.
+    """
+    goal = goal.round_down(vectors.dtype)
     state = load_state(keep)
     layout: Layout | None = None
     if state is None:
         living, layout, twins = sort_points(vectors, search, team, lambda done: progress("reading", done))
-        state = State(living, twins, search, goal.cap(twins), 0, 0, 0)
-    scale = 0.5 if vectors.metric == "cosine" else largest_half(vectors)
-    limits = Limits(np.inf, slack, ROUNDING[vectors.dtype] * scale)
+        state = State(living, twins, search, goal.cap(twins), 0, 0, 0, len(twins))
+    limits = Limits(np.inf, slack, ROUNDING[vectors.dtype] * spread)
     begun = max(1, len(state.living))
     while True:
         if len(state.living) > 1:
             state = run_round(state, layout, goal, search, limits, team, keep, progress)
             layout = None
             progress(f"pass {state.passes}" if state.passes else "merging", 1 - len(state.living) / begun)
-        elif search.exact or (state.passes and is_rare(state, len(vectors))):
-            return state.log
+        elif search.exact or state.passes == MOST_PASSES or (state.passes and is_rare(state, len(vectors))):
+            return state
         else:
             state = begin_pass(state, vectors, goal, search, team)
             begun = max(1, len(state.living))
@@ -88,6 +107,8 @@ def grow(
 
 def largest_half(vectors: Vectors) -> float:
     """The largest half norm of the pool: rounding errors of gaps go with it."""
+    if vectors.metric == "cosine":
+        return 0.5
     return max((float(vectors.half(vectors.block(start)).max()) for start in vectors.starts()), default=0.0)
 
 
@@ -140,7 +161,7 @@ def begin_pass(state: State, vectors: Vectors, goal: Goal, usual: Search, team: 
     log = cut_log(raised, cap)
     passes = state.passes + 1
     search = replace(usual, pairs=HARDER * usual.pairs, seed=usual.seed + 1_000 * passes)
-    return State(gather_clusters(vectors, log, team), log, search, cap, state.turn, passes, len(log))
+    return State(gather_clusters(vectors, log, team), log, search, cap, state.turn, passes, len(log), state.copies)
 
 
 def is_rare(state: State, n: int) -> bool:
@@ -152,7 +173,7 @@ def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Living:
     """The clusters that a log of merges leaves, their means summed anew from the points."""
     labels = np.empty(len(vectors), np.int32)
     point = forest.label_log(log.left, log.right, np.empty(len(vectors), np.int64), labels)
-    means, half, size = average_groups(vectors, labels, team)
+    means, half, size = average_groups(vectors, labels, team, vectors.half)
     rounded = np.empty(means.shape, vectors.dtype)
     team.ranges(lambda lo, hi: np.copyto(rounded[lo:hi], means[lo:hi], casting="same_kind"), len(means))
     return Living(point, rounded, half.astype(vectors.dtype), size)
@@ -160,7 +181,7 @@ def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Living:
 
 def save_state(keep: Checkpoints, state: State) -> None:
     """Keeps a state; it stands for all that came before."""
-    numbers = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before")}
+    numbers = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before", "copies")}
     arrays = {f"living-{name}": array for name, array in vars(state.living).items()}
     arrays |= {f"log-{name}": array for name, array in vars(state.log).items()}
     keep.save("state", {**numbers, "search": asdict(state.search)}, arrays)

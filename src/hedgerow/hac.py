@@ -10,8 +10,9 @@ The average linkage of two clusters has a closed form in their means, sizes and 
 3. sets aside the clusters whose nearest lies beyond the threshold, and starts again with the rest.
 
 `exact` finds neighbors by comparing all pairs in float64: the tree is the textbook's, up to the order of equal heights.
-`certified` finds them by cells in float32, misses a few, and ends with passes over all final clusters that look
-harder and merge what was missed. `euclidean` has no closed form and takes the quadratic way through scipy.
+`certified` finds them by cells, in float32 unless the cut is finer than that, misses a few, and ends with passes over
+all final clusters that look harder and merge what was missed. `euclidean` has no closed form and takes the quadratic
+way through scipy.
 Choosing a cut for a pool is `clusters.py`; the rounds themselves are `growth.py`.
 """
 
@@ -24,19 +25,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks, pool
-from hedgerow.checkpoints import open_checkpoints
-from hedgerow.dendrogram import Dendrogram, build_tree
+from hedgerow import __version__, checks, pool
+from hedgerow.checkpoints import Checkpoints, open_checkpoints
+from hedgerow.dendrogram import Dendrogram, Log, build_tree
 from hedgerow.errors import HedgerowWarning, InputError
-from hedgerow.growth import Goal, Progress, grow
+from hedgerow.growth import ROUNDING, Goal, Progress, grow, largest_half
 from hedgerow.layout import Search
-from hedgerow.threads import available
+from hedgerow.threads import Team, available
 from hedgerow.threads import team as use_team
-from hedgerow.vectors import open_vectors
+from hedgerow.vectors import Vectors, open_vectors
 
 METRICS = ("cosine", "sqeuclidean", "euclidean")
 METHODS = ("exact", "certified")
 MOST_QUADRATIC = 20_000  # scipy holds n^2 / 2 float64 distances twice: 3 GiB at this size
+FINE = 4  # a cut below so many times the rounding of gaps is made in float64
 TOLD = 1.2  # how much longer lists are once clusters are told who lists them (on clustered pools)
 PAIRS = 4.7  # pairs of cells compared, a cell: nineteen of twenty neighbors are found at a million rows
 
@@ -100,13 +102,42 @@ def linkage(
         checks.finite(raw, "embeddings")
         return grow_quadratic(raw, limit)
     check_memory(estimate(n, d, method=method, neighbors=neighbors, threads=threads))
-    settings = {"metric": metric, "threshold": threshold, "merges": needed, "slack": slack, "search": vars(search)}
+    settings = {
+        "metric": metric, "threshold": threshold, "merges": needed, "slack": slack, "search": vars(search),
+        "version": __version__,
+    }  # fmt: skip
     keep = open_checkpoints(workdir, raw, settings)
     with use_team(threads) as team:
         vectors = open_vectors(raw, metric, np.float64 if search.exact else np.float32, team)
         goal = Goal(limit / vectors.scale, needed)
-        log = grow(vectors, goal, search, slack, team, keep, progress or ignore)
+        log = grow_finely(vectors, goal, search, slack, team, keep, progress or ignore)
     return build_tree(n, replace(log, heights=vectors.scale * log.heights))
+
+
+def grow_finely(
+    vectors: Vectors, goal: Goal, search: Search, slack: float, team: Team, keep: Checkpoints, progress: Progress
+) -> Log:
+    """The merges up to the goal: by float32 where that tells distances at the cut apart, else in float64.
+
+    For a threshold that is known beforehand, for a number of merges once these are made. Equal points are equal in any
+    precision.
+    """
+    spread = largest_half(vectors)
+    if vectors.dtype == np.float32:
+        finest = FINE * ROUNDING[np.float32] * spread
+        if goal.threshold >= finest:
+            state = grow(vectors, goal, search, slack, spread, team, keep, progress)
+            if goal.merges is None or goal.merges <= state.copies or goal.cap(state.log) >= finest:
+                return state.log
+        vectors, keep = sharpen(vectors, search, team), keep.within("float64")
+    return grow(vectors, goal, search, slack, spread, team, keep, progress).log
+
+
+def sharpen(vectors: Vectors, search: Search, team: Team) -> Vectors:
+    """The same points in float64, if there is memory for that."""
+    needed = estimate(*vectors.raw.shape, neighbors=search.k, threads=team.size)
+    check_memory(Estimate(2 * needed.memory, 2 * needed.seconds))
+    return replace(vectors, dtype=np.float64)
 
 
 def most_clusters(n: int, average_size: float) -> int:

@@ -121,6 +121,17 @@ def count_starts(cell: npt.NDArray[np.int32], centers: cells.Centers | None) -> 
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
+def unite_copies(hashes: npt.NDArray[np.uint64], cell: npt.NDArray[np.int32]) -> None:
+    """Rows of equal hash into the cell of the first of them: rounding may have sent copies to different cells."""
+    ordered = np.sort(hashes)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    cell[order] = cell[order[np.flatnonzero(begins)[np.cumsum(begins) - 1]]]
+
+
 def order_points(
     vectors: Vectors, centers: cells.Centers | None, team: Team
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
@@ -138,6 +149,8 @@ def order_points(
             cell[start:stop] = centers.assign(rows)
 
     team.map(read, vectors.starts())
+    if centers is not None:
+        unite_copies(hashes, cell)
     order, starts = cells.sort_groups(cell, 1 if centers is None else len(centers.fine))
     team.ranges(lambda lo, hi: kernels.sort_within(hashes, starts, lo, hi, order), len(starts) - 1, least=16)
     return cell, order

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hedgerow import checks, hac
 from hedgerow.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, raise_log
-from hedgerow.growth import Progress
+from hedgerow.growth import ROUNDING, Progress, largest_half
 from hedgerow.kernels import graph as kernels
 from hedgerow.layout import Layout, Search, look_around, sort_living, sort_points
 from hedgerow.merges import Lists, Living, link_lists
@@ -78,12 +78,25 @@ def grow_in_rounds(
             plan = Plan(rounds, threshold=checks.real(threshold, "threshold", least=0) / vectors.scale)
         else:
             plan = Plan(rounds, clusters=hac.most_clusters(len(raw), average_size))
-        log = merge_in_rounds(vectors, plan, search, team, progress)
+        log = merge_finely(vectors, plan, search, team, progress)
     return build_tree(len(raw), replace(log, heights=vectors.scale * log.heights))
 
 
-def merge_in_rounds(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> Log:
-    """The merges of all rounds, copies first; heights are gaps, and none is lower than those below it."""
+def merge_finely(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> Log:
+    """The merges of all rounds, in float64 where float32 does not tell distances at the cut apart."""
+    finest = hac.FINE * ROUNDING[np.float32] * largest_half(vectors)
+    if plan.threshold >= finest:
+        log, copies = merge_in_rounds(vectors, plan, search, team, progress)
+        if plan.clusters is None or len(log) <= copies or log.heights.max() >= finest:
+            return log
+    return merge_in_rounds(hac.sharpen(vectors, search, team), plan, search, team, progress)[0]
+
+
+def merge_in_rounds(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> tuple[Log, int]:
+    """The merges of all rounds, copies first, and how many are copies'.
+
+    Heights are gaps, and none is lower than those below it.
+    """
     living, layout, twins = sort_points(vectors, search, team, lambda done: progress("reading", done))
     logs = [twins]
     begun, turn, merged = max(1, len(living)), 0, 0
@@ -96,7 +109,7 @@ def merge_in_rounds(vectors: Vectors, plan: Plan, search: Search, team: Team, pr
         turn, merged = turn + 1, len(log)
         progress("rounds", min(1.0, turn / plan.rounds))
     progress("rounds", 1.0)
-    return raise_log(len(vectors), join_logs(logs))
+    return raise_log(len(vectors), join_logs(logs)), len(twins)
 
 
 def merge_graph(

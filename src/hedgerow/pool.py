@@ -8,7 +8,7 @@ where they are used, not here.
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,14 +146,31 @@ def write_table(
     path: str | Path, columns: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str], *, force: bool = False
 ) -> None:
     """Write one-dimensional columns of equal length as Parquet, whole or not at all."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    checks.same_length({name: len(values) for name, values in columns.items()})
-    table = pa.table({name: _arrow_array(values) for name, values in columns.items()})
+    table = make_table(columns)
+    check_target(path, force=force)
     with store.atomic_write(path, force=force) as temporary:
         told = {"hedgerow.version": __version__, **metadata}
         pq.write_table(table.replace_schema_metadata(told), temporary)
+
+
+def make_table(columns: Mapping[str, npt.NDArray[Any]]) -> Any:
+    """One-dimensional columns of equal length as an Arrow table."""
+    import pyarrow as pa
+
+    checks.same_length({name: len(values) for name, values in columns.items()})
+    return pa.table({name: _arrow_array(values, name) for name, values in columns.items()})
+
+
+def check_target(path: str | Path, *, force: bool, inputs: Iterable[str | Path | None] = ()) -> None:
+    """Refuse a table that could not be read again, or would replace one of the inputs; before the long work."""
+    if Path(path).suffix.lower() != ".parquet":
+        raise StoreError(f"{path} would be Parquet: name a file that ends in .parquet")
+    for given in inputs:
+        if given is not None and Path(given).exists() and Path(path).exists() and Path(path).samefile(given):
+            raise StoreError(f"{path} is an input: name another file to write")
+    store.check_target(path, force=force)
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:
@@ -293,7 +310,10 @@ def _refuse_ragged(lists: Any, start: int, width: int, title: str) -> None:
         )
 
 
-def _arrow_array(values: npt.NDArray[Any]) -> Any:
+def _arrow_array(values: npt.NDArray[Any], name: str) -> Any:
     import pyarrow as pa
 
-    return pa.array(values, pa.string()) if values.dtype.kind in "OU" else pa.array(values)
+    try:
+        return pa.array(values, pa.string()) if values.dtype.kind in "OU" else pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InputError(f"{name} cannot be written as Parquet: {error}") from error

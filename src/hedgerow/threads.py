@@ -38,10 +38,14 @@ class Team:
             return [task(item) for item in items]
         return list(self._pool.map(task, items))
 
-    def ranges(self, task: Callable[[int, int], T], n: int, *, least: int = 1024) -> list[T]:
-        """task(start, stop) over a range for each thread, none shorter than `least`: waking a thread is not free."""
-        parts = max(1, min(self.size, n // least))
-        edges = [n * part // parts for part in range(parts + 1)]
+    def ranges(self, task: Callable[[int, int], T], n: int, *, least: int = 1024, step: int = 1) -> list[T]:
+        """task(start, stop) over a range for each thread, none shorter than `least`: waking a thread is not free.
+
+        Ranges begin at multiples of `step`: a task that goes to BLAS in blocks of so many rows has the same blocks, and
+        with them the same rounding, for any number of threads.
+        """
+        parts = max(1, min(self.size, n // max(least, step)))
+        edges = [n * part // parts // step * step for part in range(parts)] + [n]
         return self.map(lambda part: task(edges[part], edges[part + 1]), range(parts))
 
     def pairs(self, task: Callable[[Pair], None], pairs: Sequence[Pair]) -> None:

@@ -1,10 +1,12 @@
-"""The rows that a metric works on: unit vectors for cosine, vectors around their mean for squared distances.
+"""The rows that a metric works on: unit vectors for cosine, vectors around their mean for squared distances, these
+brought near 1 by a power of two, which changes no digit: squares of tiny or huge values stay what they are.
 
 The pool's embeddings stay where they are (a memmap stays one); rows are prepared a block at a time, in float32 or
 float64, and come out the same whatever the block. One pass at the start finds what cannot be used.
 """
 
 import mmap
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,8 @@ from hedgerow.kernels import rows as kernels
 from hedgerow.threads import Team
 
 BLOCK = 1 << 14  # rows read and prepared at a time
+LEAST, MOST = 1e-140, 1e140  # magnitudes whose squares, and sums of them, float64 holds
+GRID = 2.0**24  # steps of a center for the largest magnitude
 FORGET_AFTER = 32  # blocks: a quarter of a gigabyte at 128 dimensions
 
 
@@ -28,14 +32,15 @@ class Vectors:
     metric: str  # "cosine" or "sqeuclidean"
     dtype: Any
     center: npt.NDArray[np.float64]  # (d,), taken off for sqeuclidean: distances stay, rounding errors shrink
+    factor: float = 1.0  # what rows are then multiplied by
 
     def __len__(self) -> int:
         return len(self.raw)
 
     @property
     def scale(self) -> float:
-        """Distance / gap: a gap is the cosine distance itself, or half of the squared distance."""
-        return 1.0 if self.metric == "cosine" else 2.0
+        """Distance / gap: a gap is the cosine distance itself, or half of the squared distance of prepared rows."""
+        return 1.0 if self.metric == "cosine" else 2.0 / self.factor**2
 
     def prepare(self, raw: npt.NDArray[Any], out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         """Some raw rows as the metric sees them, contiguous: `out`, if it is given."""
@@ -44,7 +49,7 @@ class Vectors:
         if self.metric == "cosine":
             kernels.normalize(np.ascontiguousarray(widen(raw)), out)
         else:
-            kernels.shift(np.ascontiguousarray(widen(raw)), self.center, out)
+            kernels.shift(np.ascontiguousarray(widen(raw)), self.center, self.factor, out)
         out += 0  # -0.0 becomes 0.0: equal rows have equal bits
         return out
 
@@ -68,7 +73,12 @@ class Vectors:
         """Half of the squared length of prepared rows; for unit vectors 1/2, by definition and not by rounding."""
         if self.metric == "cosine":
             return np.full(len(rows), 0.5, self.dtype)
-        return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / 2, self.dtype)
+        return measure_half(rows).astype(self.dtype)
+
+
+def measure_half(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Half of the squared length of each row."""
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / 2)
 
 
 def forget(raw: npt.NDArray[Any]) -> None:
@@ -104,20 +114,41 @@ def open_vectors(raw: npt.NDArray[Any], metric: str, dtype: Any, team: Team) -> 
         )
     if metric == "cosine" and not largest.all():
         refuse_zeros(np.flatnonzero(largest == 0))
-    # blocks are summed in order, so that the center does not depend on the threads
-    return Vectors(raw, metric, dtype, np.sum(sums, axis=0) / n if n else np.zeros(d))
+    if metric == "cosine" or n == 0:
+        return Vectors(raw, metric, dtype, np.zeros(d))
+    # Blocks are summed in order, so that the center does not depend on the threads; it is rounded to a grid, so that
+    # points on a lattice stay on one, and what is equal is equal.
+    factor = choose_factor(largest)
+    center = np.rint(np.sum(sums, axis=0) / n * factor * GRID) / GRID / factor
+    return Vectors(raw, metric, dtype, center, factor)
+
+
+def choose_factor(largest: npt.NDArray[np.float64]) -> float:
+    """The power of two that brings the largest of these magnitudes (n,) near 1; refuses what has no squares."""
+    row = int(np.argmax(largest))
+    most = float(largest[row])
+    if most and not LEAST <= most <= MOST:
+        raise InputError(
+            f"embeddings has {most:.3g} as its largest magnitude (row {row}), and squares of such numbers are beyond "
+            'float64: scale the embeddings, or use metric="cosine"'
+        )
+    return float(2.0 ** -np.frexp(most)[1]) if most else 1.0
 
 
 def average_groups(
-    vectors: Vectors, labels: npt.NDArray[Any], team: Team, rows: npt.NDArray[np.int64] | None = None
+    vectors: Vectors,
+    labels: npt.NDArray[Any],
+    team: Team,
+    measure: Callable[[npt.NDArray[Any]], npt.NDArray[Any]],
+    rows: npt.NDArray[np.int64] | None = None,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Means (m, d), mean halves (m,) and sizes (m,) of groups 0..max, from the labels of all points, or of `rows`.
+    """Means (m, d), means of what `measure` says of prepared rows (m,) and sizes (m,) of groups 0..max.
 
-    Sums in float64, m d numbers. Each thread reads the points of its share of the groups, in order, so that every sum
-    has one order. An empty group has the mean 0.
+    labels: of all points, or of `rows`. Sums in float64, m d numbers. Each thread reads the points of its share of the
+    groups, in order, so that every sum has one order. An empty group has the mean 0.
     """
     count, d = int(labels.max(initial=-1)) + 1, vectors.raw.shape[1]
-    sums, half = np.zeros((count, d)), np.empty(len(labels), vectors.dtype)
+    sums, measured = np.zeros((count, d)), np.empty(len(labels))
 
     def add(part: int) -> None:
         for start in range(0, len(labels), BLOCK):
@@ -125,14 +156,14 @@ def average_groups(
             mine = np.flatnonzero(group % team.size == part)
             taken = start + mine if rows is None else rows[start + mine]
             block = vectors.take(taken)
-            half[start + mine] = vectors.half(block)
+            measured[start + mine] = measure(block)
             kernels.add_rows(block, group[mine], sums)
 
     team.map(add, range(team.size))
     size = np.bincount(labels, minlength=count).astype(np.int64)
     held = np.maximum(size, 1)
     team.ranges(lambda lo, hi: np.divide(sums[lo:hi], held[lo:hi, None], out=sums[lo:hi]), count)
-    return sums, np.bincount(labels, half, count) / held, size
+    return sums, np.bincount(labels, measured, count) / held, size
 
 
 def refuse_zeros(zeros: npt.NDArray[np.int64]) -> None:
@@ -140,5 +171,5 @@ def refuse_zeros(zeros: npt.NDArray[np.int64]) -> None:
     told = ", ".join(str(row) for row in zeros[:5]) + (", ..." if len(zeros) > 5 else "")
     raise InputError(
         f"{len(zeros):,} rows of embeddings are all zero and have no cosine distance (rows {told}): "
-        'drop them, use metric="sqeuclidean", or have `cluster` keep each as a cluster (zeros="singletons")'
+        'drop them, or use metric="sqeuclidean"; `cluster` also keeps each as a cluster of its own (zeros="singletons")'
     )

@@ -312,6 +312,21 @@ def test_cluster_margin_needs_clusters(files: Path, run: Run) -> None:
     one_line(run(*select("predictions.npy", clusters=None)), 1, "'cluster-margin' needs --clusters")
 
 
+def test_an_output_is_no_input_and_is_called_parquet(files: Path, run: Run) -> None:
+    before = (files / "pool.parquet").read_bytes()
+    one_line(run("cluster", "pool.parquet", "-o", "pool.parquet", "--force"), 1, "pool.parquet is an input")
+    one_line(run("cluster", "pool.npy", "-o", "pool.npy", "--force"), 1, "ends in .parquet")
+    assert (files / "pool.parquet").read_bytes() == before
+    before = (files / "clusters.parquet").read_bytes()
+    answer = run(
+        "select", "-k", 5, "-o", "clusters.parquet", "--clusters", "clusters.parquet", "margins.npy", "--force"
+    )
+    one_line(answer, 1, "clusters.parquet is an input")
+    assert (files / "clusters.parquet").read_bytes() == before
+    (files / "work").write_text("precious")
+    one_line(run("cluster", "pool.npy", "-o", "out.parquet", "--workdir", "work"), 1, "work is not a folder")
+
+
 @pytest.mark.parametrize("command", [["cluster", "pool.npy", "-o", "out.parquet"], select("predictions.npy")])
 def test_an_output_that_exists_needs_force(files: Path, run: Run, command: list[Any]) -> None:
     out = files / command[command.index("-o") + 1]

@@ -17,14 +17,13 @@ from hedgerow import checkpoints, hac, layout
 layout.FEW = 200  # cells for a small pool too
 kill_at, half_way = int(sys.argv[3]), sys.argv[4] == "half-way"
 saves = 0
-rename = checkpoints.Path.rename
 keep = checkpoints.Checkpoints.save
 
 def save(self, *arguments):
     global saves
     saves += 1
     if saves == kill_at and half_way:
-        checkpoints.Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        checkpoints.Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     keep(self, *arguments)
     if saves == kill_at:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -34,13 +34,52 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_a_half_written_phase_is_not_there(tmp_path):
+def test_every_row_counts(tmp_path):
+    pool = np.zeros((20_000, 3), np.float32)
+    open_checkpoints(tmp_path, pool, {})
+    open_checkpoints(tmp_path, pool.copy(), {})
+    for row in (0, 7_777, 19_999):
+        other = pool.copy()
+        other[row, 1] = 1
+        with pytest.raises(hr.StoreError, match="another run"):
+            open_checkpoints(tmp_path, other, {})
+
+
+def test_parts_of_a_run_keep_phases_of_their_own(tmp_path):
     keep = open_checkpoints(tmp_path, DATA, {})
-    (tmp_path / ".round.tmp").mkdir()
-    (tmp_path / ".round.tmp" / "a.npy").write_bytes(b"half")
-    assert keep.load("round") is None
+    keep.save("round", {"turn": 1}, {})
+    keep.within("later").save("round", {"turn": 2}, {})
+    assert keep.load("round")[0] == {"turn": 1}
+    assert keep.within("later").load("round")[0] == {"turn": 2}
+
+
+def test_a_phase_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    keep = open_checkpoints(tmp_path, DATA, {})
     keep.save("round", {}, {"a": np.arange(2)})
+    with pytest.raises(TypeError):
+        keep.save("round", {"turn": {1}}, {"a": np.arange(3)})
     assert keep.load("round")[1]["a"].tolist() == [0, 1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["round.npz", "run.json"]
+
+
+def test_damage_is_told(tmp_path):
+    keep = open_checkpoints(tmp_path, DATA, {})
+    keep.save("round", {}, {"a": np.arange(2000)})
+    whole = (tmp_path / "round.npz").read_bytes()
+    for damaged in (b"", whole[:700], whole[:700] + b"!" + whole[701:]):
+        (tmp_path / "round.npz").write_bytes(damaged)
+        with pytest.raises(hr.StoreError, match="damaged"):
+            keep.load("round")
+    (tmp_path / "run.json").write_text("")
+    with pytest.raises(hr.StoreError, match="damaged"):
+        open_checkpoints(tmp_path, DATA, {})
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "work").write_text("precious")
+    for folder in (tmp_path / "work", tmp_path / "work" / "deeper"):
+        with pytest.raises(hr.StoreError, match=r"not a folder|cannot be made"):
+            open_checkpoints(folder, DATA, {})
 
 
 def test_without_a_folder_nothing_is_kept():

@@ -187,9 +187,71 @@ def test_centroids_of_others_and_broken_ones(points, tmp_path):
     (tmp_path / "d.centroids.npz").replace(tmp_path / "c.centroids.npz")
     with pytest.raises(hr.StoreError, match="belongs to other clusters"):
         hr.Clusters.load(tmp_path / "c.parquet")
+    with (tmp_path / "c.centroids.npz").open("wb") as file:
+        np.save(file, np.arange(3))
+    with pytest.raises(hr.StoreError, match="cannot be read"):
+        hr.Clusters.load(tmp_path / "c.parquet")
     (tmp_path / "c.centroids.npz").write_bytes(b"nothing")
     with pytest.raises(hr.StoreError, match="cannot be read"):
         hr.Clusters.load(tmp_path / "c.parquet")
+
+
+def test_centroids_know_their_metric_too(tmp_path):
+    pairs = np.array([[1, 0], [1, 0.1], [0, 5], [0.1, 5]])
+    for metric in ("cosine", "sqeuclidean"):
+        made = hr.cluster(pairs, metric=metric, average_size=2)
+        assert made.labels.tolist() == [0, 0, 1, 1]
+        made.save(tmp_path / f"{metric}.parquet", centroids=True)
+    (tmp_path / "cosine.centroids.npz").replace(tmp_path / "sqeuclidean.centroids.npz")
+    with pytest.raises(hr.StoreError, match="belongs to other clusters"):
+        hr.Clusters.load(tmp_path / "sqeuclidean.parquet")
+
+
+def test_ids_that_cannot_be_written_leave_the_files_alone(points, tmp_path):
+    kept = hr.cluster(points)
+    kept.save(tmp_path / "c.parquet", ids=list(range(len(points))), centroids=True)
+    other = hr.cluster(points, average_size=3)
+    with pytest.raises(hr.InputError, match="id cannot be written as Parquet"):
+        other.save(tmp_path / "c.parquet", ids=np.array([1, "a"] * 200, object), centroids=True, force=True)
+    with pytest.raises(hr.InputError, match="id has 2, cluster has 400"):
+        other.save(tmp_path / "c.parquet", ids=[1, 2], centroids=True, force=True)
+    np.testing.assert_array_equal(hr.Clusters.load(tmp_path / "c.parquet").assign(points), kept.assign(points))
+
+
+@pytest.mark.parametrize("name", ["c", "c.npy", "c.csv"])
+def test_what_could_not_be_read_again_is_not_written(points, tmp_path, name):
+    with pytest.raises(hr.StoreError, match=r"ends in \.parquet"):
+        hr.cluster(points).save(tmp_path / name, centroids=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("told", ["{}", "[]", "not json", '{"n": 2, "threshold": "x", "metric": "cosine"}'])
+def test_load_refuses_damaged_metadata(tmp_path, told):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"cluster": [0, 1]}).replace_schema_metadata({"hedgerow.clusters": told})
+    pq.write_table(table, tmp_path / "c.parquet")
+    with pytest.raises(hr.StoreError, match="damaged metadata"):
+        hr.Clusters.load(tmp_path / "c.parquet")
+
+
+def test_clusters_of_lone_zeros_alone_are_nobodys_nearest():
+    lone = hr.cluster(np.zeros((4, 3)), zeros="singletons", average_size=1)
+    assert lone.assign(np.ones((2, 3))).tolist() == [4, 5]
+
+
+def test_new_points_beyond_float32_are_far_from_all(points):
+    clusters = hr.cluster(points, metric="sqeuclidean")
+    far = np.vstack([points[:1], np.full((1, 8), 1e30), np.full((1, 8), -1e120)])
+    assert clusters.assign(far).tolist() == [clusters.labels[0], clusters.n_clusters, clusters.n_clusters + 1]
+
+
+@pytest.mark.parametrize("options", [{"method": "multiround"}, {"method": "assign"}, {"metric": "euclidean"}])
+def test_a_workdir_that_would_not_be_used_is_refused(points, tmp_path, options):
+    with pytest.raises(hr.InputError, match="workdir goes with"):
+        hr.cluster(points, workdir=tmp_path / "work", **options)
+    assert list(tmp_path.iterdir()) == []
 
 
 # Rows of zeros.

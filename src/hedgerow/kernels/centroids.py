@@ -4,15 +4,16 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def keep_best(products, half, members, numbers, best, value):
-    """Keeps for row members[i] the centroid numbers[j] with the largest products[i, j] - half[j], of equals the lower.
+def keep_best(products, half, members, first, numbers, best, value):
+    """Keeps for row members[i] the centroid at first + j with the largest products[i, j] - half[j].
 
-    products (q, c), half (c,), numbers (c,); best int32 and value (n,) hold what was best so far: -1, -infinity.
+    products (q, c), half (c,); best int64 and value (n,) hold what was best so far: value is -infinity where there is
+    nothing. Of equals the one with the lower number (m,) counts.
     """
     for i in range(products.shape[0]):
         row = members[i]
         for j in range(products.shape[1]):
             merit = products[i, j] - half[j]
-            if merit > value[row] or (merit == value[row] and 0 <= numbers[j] < best[row]):
+            if merit > value[row] or (merit == value[row] and numbers[first + j] < numbers[best[row]]):
                 value[row] = merit
-                best[row] = numbers[j]
+                best[row] = first + j

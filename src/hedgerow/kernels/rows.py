@@ -34,17 +34,22 @@ def normalize(rows, out):
         most = 0.0
         for t in range(rows.shape[1]):
             most = max(most, abs(np.float64(rows[i, t])))
-        length = most * np.sqrt(squared_length(rows[i], most)) if most > 0 else 1.0
-        for t in range(rows.shape[1]):
-            out[i, t] = rows[i, t] / length
+        root = np.sqrt(squared_length(rows[i], most)) if most > 0 else 1.0
+        length = most * root if most > 0 else 1.0
+        if np.isinf(length):
+            for t in range(rows.shape[1]):
+                out[i, t] = rows[i, t] / most / root
+        else:
+            for t in range(rows.shape[1]):
+                out[i, t] = rows[i, t] / length
 
 
 @njit(cache=True, nogil=True)
-def shift(rows, center, out):
-    """out = rows - center."""
+def shift(rows, center, factor, out):
+    """out = (rows - center) * factor."""
     for i in range(len(rows)):
         for t in range(rows.shape[1]):
-            out[i, t] = rows[i, t] - center[t]
+            out[i, t] = (rows[i, t] - center[t]) * factor
 
 
 @njit(cache=True, nogil=True)
