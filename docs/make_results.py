@@ -104,9 +104,11 @@ def section(result: dict[str, Any]) -> str:
     commands += f"hedgerow experiment report {name}\n```"
     parts = [f"## {name}", " ".join(recipe["reproduces"].split()), commands, circumstances(result)]
     if len(result["findings"]) > 1:
-        parts += [figure(name, "sweep", f"less {recipe['baseline']} by batch size")]
-        parts += [f"The last round's {recipe['metric']} less {recipe['baseline']}'s, by rows a batch:"]
-        parts += [table(tabulate_sweep([Findings.from_json(found) for found in result["findings"]]))]
+        findings = [Findings.from_json(found) for found in result["findings"]]
+        for of in result["sweep"]:
+            parts += [f"The {of}'s {recipe['metric']} less {recipe['baseline']}'s, by rows a batch:"]
+            parts += [figure(name, f"sweep-{of.split()[0]}", f"{of}, less {recipe['baseline']} by batch size")]
+            parts += [table(tabulate_sweep(findings, of))]
     for found in result["findings"]:
         parts += describe(result, Findings.from_json(found))
     return "\n\n".join(parts) + "\n"
@@ -204,10 +206,11 @@ def draw(result: dict[str, Any]) -> dict[str, str]:
         f"{name}-{found.batch_rows}.svg": draw_curves(found.points, measure=metric)
         for found in map(Findings.from_json, result["findings"])
     }
-    if len(result["findings"]) > 1:
-        points = [Point(**one) for one in result["sweep"]]
-        label = f"less {result['recipe']['baseline']}"
-        drawn[f"{name}-sweep.svg"] = draw_curves(points, measure=label, labels="rows a batch", log=True)
+    label = f"less {result['recipe']['baseline']}"
+    for of, points in result["sweep"].items():
+        drawn[f"{name}-sweep-{of.split()[0]}.svg"] = draw_curves(
+            [Point(**one) for one in points], measure=label, labels="rows a batch", log=True
+        )
     return {file: frame_figure(figure) for file, figure in drawn.items()}
 
 

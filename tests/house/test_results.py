@@ -47,7 +47,7 @@ def test_a_section_has_the_commands_the_curves_and_the_claims(result: dict[str, 
 
 def test_figures_are_files_that_stand_alone(result: dict[str, Any]) -> None:
     drawn = make_results.draw(result)
-    assert set(drawn) == {"svhn-8.svg", "svhn-16.svg", "svhn-sweep.svg"}
+    assert set(drawn) == {"svhn-8.svg", "svhn-16.svg", "svhn-sweep-first.svg", "svhn-sweep-last.svg"}
     for figure in drawn.values():
         assert ElementTree.fromstring(figure).tag.endswith("svg")
         assert "var(--series-0)" in figure

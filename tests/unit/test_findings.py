@@ -76,9 +76,9 @@ def test_a_difference_is_called_one_only_if_it_is(ours: list[float], higher: boo
 
 
 def test_one_trial_decides_nothing() -> None:
-    rounds = make_rounds({"a": [[0.5, 0.9]], "b": [[0.5, 0.6]]})
-    last, area = findings.compare_all(rounds, "b", "accuracy")
-    assert (last.mean, area.mean) == (pytest.approx(0.3), pytest.approx(0.15))
+    rounds = make_rounds({"a": [[0.5, 0.7, 0.9]], "b": [[0.5, 0.6, 0.6]]})
+    first, last, area = findings.compare_all(rounds, "b", "accuracy")
+    assert (first.mean, last.mean, area.mean) == (pytest.approx(0.1), pytest.approx(0.3), pytest.approx(0.125))
     assert (last.low, last.high, last.verdict) == (None, None, "undecided")
 
 

@@ -184,7 +184,7 @@ def test_the_report_tells_it_all_in_one_file(whole: Path) -> None:
     summary = report_experiment(whole)
     text = summary.report.read_text()
     page = check_self_contained(text)
-    assert page.tags.count("svg") == 3  # the sweep over batch sizes, and the curves of each
+    assert page.tags.count("svg") == 4  # the sweep over batch sizes, first round and last, and the curves of each
     for part in ("Where diversity pays", "rows a batch", "Accuracy by labels, batches of 20",
                  "Seconds a round", "ClusterMargin(margin_factor=2.0", "With 3 trials the intervals are rough",
                  "Label savings, batches of 10", "average sizes reached", "log loss"):  # fmt: skip

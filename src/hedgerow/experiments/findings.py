@@ -1,8 +1,9 @@
 """What a run found: curves, areas under them, label savings, paired comparisons, times.
 
 Strategies of one trial share its start, so they are compared trial by trial: the mean of the differences and its t
-interval over trials. Several strategies are compared with one baseline, so each interval has confidence 1 - 0.05 / m
-for m of them (Bonferroni): a difference is called one only if its interval leaves zero out.
+interval over trials: after the first batch, which one selection made; after the last; and over the whole curve. Several
+strategies are compared with one baseline, so each interval has confidence 1 - 0.05 / m for m of them (Bonferroni): a
+difference is called one only if its interval leaves zero out.
 
 Label savings are the paper's Table 2: the labels a strategy needs to reach another's best mean score, in percent of the
 labels at which the other has it; between two rounds the mean curve is read as a straight line.
@@ -50,11 +51,11 @@ class Saving:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A strategy less the baseline, trial by trial: of the last round's score, or of the area under the curve."""
+    """A strategy less the baseline, trial by trial: of a round's score, or of the area under the curve."""
 
     strategy: str
     baseline: str
-    of: str
+    of: str  # first round, last round or area
     mean: float
     low: float | None
     high: float | None
@@ -149,16 +150,15 @@ def reach(curve: Sequence[tuple[int, float]], level: float) -> float | None:
 
 
 def compare_all(rounds: Sequence[Round], baseline: str, metric: str) -> list[Comparison]:
-    """Every other strategy against the baseline: the last round's score, and the area."""
-    last = max(done.round for done in rounds)
-    finals: dict[str, dict[int, float]] = {}
+    """Every other strategy against the baseline: the scores after the first and the last batch, and the area."""
+    scores: dict[int, dict[str, dict[int, float]]] = {}
     for done in rounds:
-        if done.round == last:
-            finals.setdefault(done.strategy, {})[done.trial] = done.values[metric]
-    others = [name for name in finals if name != baseline]
+        scores.setdefault(done.round, {}).setdefault(done.strategy, {})[done.trial] = done.values[metric]
+    areas = measure_areas(rounds, metric)
+    others = [name for name in areas if name != baseline]
     return [
         compare_pair(values[name], values[baseline], name, baseline, of, HIGHER_IS_BETTER[metric], len(others))
-        for of, values in (("last round", finals), ("area", measure_areas(rounds, metric)))
+        for of, values in (("first round", scores[1]), ("last round", scores[max(scores)]), ("area", areas))
         for name in others
     ]
 

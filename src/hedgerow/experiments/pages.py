@@ -56,7 +56,11 @@ class Summary:
             "trials": self.held.trials,
             "unfinished": list(self.held.unfinished),
             "findings": [found.to_json() for found in self.findings],
-            "sweep": [asdict(point) for point in sweep_points(self.held)] if len(self.findings) > 1 else [],
+            "sweep": {
+                of: [asdict(point) for point in sweep_points(self.held, turn)]
+                for of, turn in name_turns(self.held.recipe).items()
+                if len(self.findings) > 1
+            },
             "clusters": list(self.held.clusters),
             "rounds": [
                 {"batch_rows": batch_rows, "strategy": done.strategy, "trial": done.trial, "round": done.round}
@@ -102,30 +106,38 @@ def compose(summary: Summary) -> str:
 
 
 def tell_sweep(summary: Summary) -> str:
-    """Every strategy's last round less the baseline's, by batch size."""
-    baseline = summary.held.recipe["baseline"]
-    return (
-        f"<p>Each strategy's {name_metric(summary.held.recipe['metric']).lower()} after the last round, less that of "
-        f"{baseline} in the same trial: mean and standard error over {count(summary.held.trials, 'trial')}. Above "
-        f"zero, the strategy is ahead of {baseline} at that batch size.</p>"
-        + "".join(
-            draw_curves(part, measure=f"less {baseline}", labels="rows a batch", log=True)
-            for part in split_points(sweep_points(summary.held))
-        )
-        + render_table(tabulate_sweep(summary.findings))
-    )
+    """Every strategy less the baseline, by batch size: what one batch brought, and where the last one left it."""
+    recipe, trials = summary.held.recipe, count(summary.held.trials, "trial")
+    told = [
+        f"<p>Each strategy's {name_metric(recipe['metric']).lower()} less that of {recipe['baseline']} in the same "
+        f"trial: mean and standard error over {trials}. Above zero, the strategy is ahead of {recipe['baseline']} at "
+        "that batch size.</p>"
+    ]
+    for of, turn in name_turns(recipe).items():
+        told += [f"<h3>{of.capitalize()}</h3>"]
+        told += [
+            draw_curves(part, measure=f"less {recipe['baseline']}", labels="rows a batch", log=True)
+            for part in split_points(sweep_points(summary.held, turn))
+        ]
+        told += [render_table(tabulate_sweep(summary.findings, of))]
+    return "".join(told)
 
 
-def sweep_points(held: Held) -> tuple[Point, ...]:
-    """A point a strategy and batch size: the paired difference from the baseline in the last round."""
-    metric, baseline, last = held.recipe["metric"], held.recipe["baseline"], held.recipe["rounds"]
+def name_turns(recipe: Mapping[str, Any]) -> dict[str, int]:
+    """The rounds by which strategies are compared over batch sizes, as comparisons name them."""
+    return {"first round": 1, "last round": recipe["rounds"]}
+
+
+def sweep_points(held: Held, turn: int) -> tuple[Point, ...]:
+    """A point a strategy and batch size: the paired difference from the baseline in a round."""
+    metric, baseline = held.recipe["metric"], held.recipe["baseline"]
     points: list[Point] = []
     for batch_rows, rounds in held.rounds.items():
-        final = [done for done in rounds if done.round == last]
-        level = {done.trial: done.values[metric] for done in final if done.strategy == baseline}
+        chosen = [done for done in rounds if done.round == turn]
+        level = {done.trial: done.values[metric] for done in chosen if done.strategy == baseline}
         less = [
             replace(done, values={metric: done.values[metric] - level[done.trial]})
-            for done in final
+            for done in chosen
             if done.strategy != baseline
         ]
         points += [replace(point, labeled=batch_rows) for point in summarize(less, metric)]
@@ -133,11 +145,11 @@ def sweep_points(held: Held) -> tuple[Point, ...]:
     return tuple(sorted(points, key=lambda point: (order.index(point.strategy), point.labeled)))
 
 
-def tabulate_sweep(findings: Sequence[Findings]) -> Rows:
-    """A row a batch size: every strategy's last round less the baseline's, and whether that is a difference."""
+def tabulate_sweep(findings: Sequence[Findings], of: str) -> Rows:
+    """A row a batch size: every strategy less the baseline, and whether that is a difference."""
     return tuple(
         {"rows a batch": f"{found.batch_rows:,}"}
-        | {one.strategy: f"{one.mean:+.4f} {one.verdict}" for one in found.comparisons if one.of == "last round"}
+        | {one.strategy: f"{one.mean:+.4f} {one.verdict}" for one in found.comparisons if one.of == of}
         for found in findings
     )
 
@@ -162,7 +174,7 @@ def tell_comparisons(held: Held, found: Findings) -> str:
     single = " One trial has no interval: nothing is decided." if held.trials == 1 else ""
     return (
         f"{render_table(tabulate_comparisons(found.comparisons))}<p>Less {held.recipe['baseline']} in the same trial. "
-        f"Intervals are paired t intervals, wide enough that all of them hold together with {doubt} confidence "
+        f"Intervals are paired t intervals, wide enough that those of a column hold together with {doubt} confidence "
         f"(Bonferroni); a difference is called one only if its interval leaves zero out.{few}{single}</p>"
     )
 
@@ -193,7 +205,7 @@ def tabulate_points(points: Sequence[Point]) -> Rows:
 
 
 def tabulate_comparisons(comparisons: Sequence[Comparison]) -> Rows:
-    """A row a strategy: last round and area, each with its interval and verdict."""
+    """A row a strategy: first round, last round and area, each with its interval and verdict."""
     rows: dict[str, dict[str, str]] = {}
     for one in comparisons:
         interval = "" if one.low is None else f" [{one.low:+.4f}, {one.high:+.4f}]"
