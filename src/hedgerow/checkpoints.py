@@ -8,7 +8,7 @@ is kept.
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.errors import StoreError
-from hedgerow.store import atomic_write
+from hedgerow.store import atomic_write, is_temporary
 
 BLOCK_BYTES = 1 << 26  # read at a time for a fingerprint
 NUMBERS = "numbers"  # among the arrays of a file: the numbers, in JSON
@@ -48,7 +48,7 @@ class Checkpoints:
         path = self._name(name)
         if path is None or not path.exists():
             return None
-        with _refuse_damage(path), path.open("rb") as file, np.load(file, allow_pickle=False) as held:
+        with refuse_damage(path), path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             arrays = {key: held[key] for key in held.files}
             return json.loads(str(arrays.pop(NUMBERS))), arrays
 
@@ -62,7 +62,9 @@ class Checkpoints:
         return None if self.folder is None else self.folder / f"{self.prefix}{name}.npz"
 
 
-def open_checkpoints(folder: str | Path | None, data: npt.NDArray[Any], settings: dict[str, Any]) -> Checkpoints:
+def open_checkpoints(
+    folder: str | Path | None, data: Sequence[npt.NDArray[Any]], settings: dict[str, Any]
+) -> Checkpoints:
     """The folder of a run: made if absent, refused if it belongs to other data or other settings."""
     if folder is None:
         return Checkpoints(None)
@@ -70,7 +72,8 @@ def open_checkpoints(folder: str | Path | None, data: npt.NDArray[Any], settings
     if path.exists() and not path.is_dir():
         raise StoreError(f"{path} is not a folder: give a fresh or empty folder")
     owner = path / "run.json"
-    if not owner.exists() and path.exists() and any(path.iterdir()):
+    # A first write that was killed leaves its temporary.
+    if not owner.exists() and path.exists() and not all(is_temporary(held, owner) for held in path.iterdir()):
         raise StoreError(f"{path} is not empty and not a workdir of hedgerow: give a fresh or empty folder")
     mark = {"fingerprint": fingerprint(data, settings), "settings": settings}
     try:
@@ -80,24 +83,26 @@ def open_checkpoints(folder: str | Path | None, data: npt.NDArray[Any], settings
     if not owner.exists():
         with atomic_write(owner) as beside:
             beside.write_text(json.dumps(mark, indent=2))
-    with _refuse_damage(owner):
+    with refuse_damage(owner):
         held = json.loads(owner.read_text())["fingerprint"]
     if held != mark["fingerprint"]:
-        raise StoreError(f"{path} holds the phases of another run (other data or settings): give a fresh workdir")
+        raise StoreError(f"{path} belongs to another run (other data or settings): give a fresh folder")
     return Checkpoints(path)
 
 
-def fingerprint(data: npt.NDArray[Any], settings: dict[str, Any]) -> str:
-    """A hash of the settings and of the data, every byte of it: one row repaired makes another pool."""
-    digest = hashlib.sha256(json.dumps([settings, list(data.shape), str(data.dtype)], sort_keys=True).encode())
-    block_rows = max(1, BLOCK_BYTES // max(1, data.nbytes // max(1, len(data))))
-    for start in range(0, len(data), block_rows):
-        digest.update(data[start : start + block_rows].tobytes())
+def fingerprint(data: Sequence[npt.NDArray[Any]], settings: dict[str, Any]) -> str:
+    """A hash of the settings and of the arrays, every byte of them: one row repaired makes another pool."""
+    told = [settings, [[list(array.shape), str(array.dtype)] for array in data]]
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+    for array in data:
+        block_rows = max(1, BLOCK_BYTES // max(1, array.nbytes // max(1, len(array))))
+        for start in range(0, len(array), block_rows):
+            digest.update(array[start : start + block_rows].tobytes())
     return digest.hexdigest()
 
 
 @contextmanager
-def _refuse_damage(path: Path) -> Iterator[None]:
+def refuse_damage(path: Path) -> Iterator[None]:
     """What cannot be read was not written by this code as it stands there."""
     try:
         yield

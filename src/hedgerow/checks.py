@@ -60,7 +60,7 @@ def option(value: Any, name: str, known: Iterable[str]) -> str:
 
 
 def matrix(array: npt.NDArray[Any], name: str, *, least_columns: int = 1) -> npt.NDArray[Any]:
-    """A two-dimensional array of real floats; integers become float32, anything else is refused."""
+    """A two-dimensional array of real floats; integers become floats, anything else is refused."""
     if array.ndim != 2:
         raise InputError(f"{name} must have two dimensions (rows, columns), got shape {array.shape}")
     if array.shape[1] < least_columns:
@@ -78,11 +78,14 @@ def vector(array: npt.NDArray[Any], name: str, *, n: int | None = None) -> npt.N
 
 
 def floats(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """float16, float32 and float64 in native byte order as they are; integers and booleans as float32."""
+    """float16, float32 and float64 in native byte order as they are; whole numbers as floats that hold them.
+
+    That is float32 up to 16 bits, else float64, whose 53 bits are enough for any that somebody meant.
+    """
     if array.dtype.type in FLOATS:
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind in "iub":
-        return array.astype(np.float32)
+        return array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
     raise InputError(f"{name} must hold real numbers (float16, float32 or float64), got dtype {array.dtype}")
 
 
@@ -129,7 +132,10 @@ def labeled_mask(labeled: Any, n: int, *, kind: str = "row") -> npt.NDArray[np.b
     """`labeled` as a bool mask (n,): given as such a mask, or as rows. None stays None: nothing is labeled."""
     if labeled is None:
         return None
-    given = np.asarray(labeled)
+    try:
+        given = np.asarray(labeled)
+    except ValueError as error:
+        raise InputError(f"labeled must be a mask of bools or a list of {kind}s: {error}") from error
     if given.dtype == np.bool_:
         if given.shape != (n,):
             raise InputError(f"labeled is a mask of shape {given.shape}, but the pool has {n:,} {kind}s")
@@ -148,10 +154,8 @@ def cluster_labels(labels: npt.NDArray[Any], n: int, *, name: str = "clusters") 
         return np.zeros(0, np.int32)
     if labels.min() < 0:
         row = int(np.argmin(labels))
-        raise InputError(
-            f"{name} holds {labels[row]} in row {row}: labels are 0 or more "
-            "(give each noise point a cluster of its own)"
-        )
+        hint = " (give each noise point a cluster of its own)" if name == "clusters" else ""
+        raise InputError(f"{name} holds {labels[row]} in row {row}: labels are 0 or more{hint}")
     if labels.max() >= min(MOST_CLUSTERS, max(4 * n, 1024)):
         labels = np.unique(labels, return_inverse=True)[1]
     return np.ascontiguousarray(labels, np.int32)

@@ -234,6 +234,8 @@ def select(
     from hedgerow import pool
 
     pool.check_target(out, force=force, inputs=[predictions, pairs, clusters, embeddings, labeled])
+    if class_column is not None and pairs is None:
+        raise InputError("--class-column goes with --pairs")
     inputs = _Inputs(predictions, pairs, clusters, embeddings, labeled, column, id_column, class_column, logits)
     options = {"margin_factor": margin_factor, "power": power, "partitions": partitions}
     options |= {"by_class": by_class, "per_row": per_row, "class_quota": class_quota}

@@ -106,7 +106,7 @@ def linkage(
         "metric": metric, "threshold": threshold, "merges": needed, "slack": slack, "search": vars(search),
         "version": __version__,
     }  # fmt: skip
-    keep = open_checkpoints(workdir, raw, settings)
+    keep = open_checkpoints(workdir, [raw], settings)
     with use_team(threads) as team:
         vectors = open_vectors(raw, metric, np.float64 if search.exact else np.float32, team)
         goal = Goal(limit / vectors.scale, needed)

@@ -68,7 +68,7 @@ def open_ids(source: Any, column: str | None = None, *, like: Ids | None = None)
     if column is None:
         return None
     title = opened.tell(opened.require(column))
-    ids = Ids(opened.n, _id_dtype(opened.dtype(column), title), title, opened, column)
+    ids = Ids(opened.n, check_id_dtype(opened.dtype(column), title), title, opened, column)
     if like is None:
         _refuse_twins(ids)
     else:
@@ -78,7 +78,7 @@ def open_ids(source: Any, column: str | None = None, *, like: Ids | None = None)
 
 def match_ids(wanted: npt.NDArray[Any], ids: Ids, name: str) -> npt.NDArray[np.int64]:
     """The row of each wanted id among the pool's `ids`, in the order wanted; an id may be wanted twice."""
-    if len(wanted) and _id_dtype(wanted.dtype, name) != ids.dtype:
+    if len(wanted) and check_id_dtype(wanted.dtype, name) != ids.dtype:
         raise InputError(f"{name} holds {_tell_kind(wanted)}, but the pool's ids are {_tell_kind(ids)}")
     wanted = wanted.astype(ids.dtype, copy=False)
     find, count = _index_ids(wanted)
@@ -121,7 +121,8 @@ def find_rows(
 # Comparing.
 
 
-def _id_dtype(dtype: np.dtype[Any], title: str) -> np.dtype[Any]:
+def check_id_dtype(dtype: np.dtype[Any], title: str) -> np.dtype[Any]:
+    """What ids of this type are held in: int64, or Python strings; others are refused."""
     if dtype.kind in "iu":
         return np.dtype(np.int64)
     if dtype.kind in "OU":

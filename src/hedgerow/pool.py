@@ -43,7 +43,7 @@ _NUMBERED = re.compile(r"(?P<prefix>.*?)[_.\-]?\d+")
 class Matrix:
     """A matrix of floats (n, width) that can be walked in chunks or had whole.
 
-    `dtype` is float16, float32 or float64 in native byte order; whole numbers become float32.
+    `dtype` is float16, float32 or float64 in native byte order; whole numbers become floats that hold them.
     """
 
     n: int
@@ -223,7 +223,9 @@ def _vector_column(table: Table, name: str, column: str | None) -> str | None:
     if column is not None:
         return table.require(column)
     if name in tables.VECTOR_NAMES:
-        return table.find(name, tables.VECTOR_NAMES[name])
+        lone = list(table.types) if name == "pair probabilities" and len(table.types) == 1 else []
+        found = table.find(name, tables.VECTOR_NAMES[name])
+        return found or next((key for key in lone if not tables.is_list(table.types[key])), None)
     others = [key for key in table.types if key.lower() not in tables.ID_NAMES]
     return table.choose(name, [key for key in others if key == name] or others or list(table.types))
 

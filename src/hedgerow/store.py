@@ -66,6 +66,12 @@ def _name_ends(target: Path) -> tuple[str, str]:
     return f".{target.stem}.{host}-", f".tmp{target.suffix}"
 
 
+def is_temporary(path: Path, target: Path) -> bool:
+    """Whether a file is one that `atomic_write` to a target left behind, on this host."""
+    head, tail = _name_ends(target)
+    return path.name.startswith(head) and path.name.endswith(tail)
+
+
 def _sweep(target: Path) -> None:
     """Remove this target's temporaries whose processes are no more."""
     head, tail = _name_ends(target)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -134,6 +135,8 @@ def test_the_list_names_every_recipe() -> None:
 
 
 MODEL = RECIPE[RECIPE.index("kind =") : RECIPE.index("[clusters]")]
+TABLES = RECIPE[RECIPE.index("[dataset]") :]
+LISTED = 'strategies = ["margin"]\n' + TABLES[: TABLES.index("[[strategies]]")]
 
 
 @pytest.mark.parametrize(
@@ -149,13 +152,17 @@ MODEL = RECIPE[RECIPE.index("kind =") : RECIPE.index("[clusters]")]
         (('"arrays"', '"svhn"'), ["--data", "nowhere"], ["nowhere", "train_32x32.mat", "http://ufldl.stanford.edu"]),
         ((MODEL, 'kind = "program"\ncommand = ["x"]\n'), [], ["needs clusters, but the model gives no embeddings"]),
         (("", ""), ["--trials", "0"], ["trials must be at least 1"]),
+        (("batch_rows = 15", "batch_rows = [15, 15]"), [], ["names a size twice"]),
+        ((MODEL, 'kind = "perceptron"\ndropout = 2.0\n'), [], ["dropout is a share"]),
+        (("rounds = 2", "rounds = 2  # \udcff"), [], ["is not TOML"]),
+        ((TABLES, LISTED), [], ["strategies must be a table of tables"]),
     ],
 )
 def test_a_mistake_is_one_line_before_anything_runs(
     change: tuple[str, str], more: list[str], parts: list[str], recipe: Path, tmp_path: Path
 ) -> None:
     bad = recipe.with_name("bad.toml")
-    bad.write_text(RECIPE.replace(*change))
+    bad.write_text(RECIPE.replace(*change), errors="surrogateescape")
     done = run(bad, tmp_path / "run", *more)
     assert done.returncode == 1
     assert done.stdout == ""
@@ -163,6 +170,76 @@ def test_a_mistake_is_one_line_before_anything_runs(
     assert done.stderr.count("\n") == 1
     assert all(part in done.stderr for part in parts), done.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "part"),
+    [
+        ("labels", b"", "labels.npy"),
+        ("labels", b"junk", "labels.npy"),
+        ("labels", np.array(["a", "b"] * 50), "one whole number a row"),
+        ("labels", np.linspace(0, 2, 100), "one whole number a row"),
+        ("labels", np.zeros((100, 1), int), "one whole number a row"),
+        ("labels", np.full(100, 2**40), "number the classes from 0 on"),
+        ("labels", np.full(100, -1), "class numbers"),
+        ("features", b"junk", "features.npy"),
+        ("features", np.full(100, "x"), "rows of numbers"),
+        ("features", np.full((100, 3), "x"), "rows of numbers"),
+        ("features", np.zeros(100), "rows of numbers"),
+        ("features", np.zeros((100, 4)), "test_features.npy (3,)"),
+        ("features", np.where(np.arange(300) == 7, np.nan, 1).reshape(100, 3), "in row 2"),
+        ("test_features", np.zeros((49, 3)), "49"),
+    ],
+)
+def test_data_that_cannot_be_used_are_refused_before_anything_runs(
+    name: str, bad: Any, part: str, recipe: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(recipe.parent, tmp_path / "data", ignore=shutil.ignore_patterns("whole"))
+    path = tmp_path / "data" / f"{name}.npy"
+    if isinstance(bad, bytes):
+        path.write_bytes(bad)
+    else:
+        np.save(path, bad)
+    done = run(tmp_path / "data" / recipe.name, tmp_path / "run")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("hedgerow: ")
+    assert part in done.stderr, done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_knows_all_of_its_data(recipe: Path, whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(recipe.parent, tmp_path / "data")
+    held = tmp_path / "data" / "whole"
+    for name in ("features", "labels", "test_features", "test_labels"):
+        path = tmp_path / "data" / f"{name}.npy"
+        before = np.load(path)
+        np.save(path, before[::-1])
+        done = run(tmp_path / "data" / recipe.name, held)
+        assert done.returncode == 1
+        assert "belongs to another run" in done.stderr
+        np.save(path, before)
+    assert run(tmp_path / "data" / recipe.name, held).returncode == 0
+    (held / "run.json").write_text("")
+    for done in (run(tmp_path / "data" / recipe.name, held), call("experiment", "report", held)):
+        assert done.returncode == 1
+        assert "damaged" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_killed_at_its_first_write_it_goes_on(recipe: Path, whole: Path, tmp_path: Path) -> None:
+    program = """
+import os, signal
+from hedgerow import cli, store
+store.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
+cli.main()
+"""
+    done = run(recipe, tmp_path / "run", program=program)
+    assert done.returncode == -signal.SIGKILL
+    assert [path.suffix for path in (tmp_path / "run").iterdir()] == [".json"]
+    done = run(recipe, tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert read_values(tmp_path / "run") == read_values(whole)
 
 
 def test_a_program_trains(recipe: Path, tmp_path: Path) -> None:

@@ -161,6 +161,8 @@ def write_bad_files(asked: hr.Pairs) -> None:
     write("far", row=asked.rows + 9, **{"class": classes})
     write("turned", id=ids[::-1], probability=np.load("each.npy"), **{"class": NAMES[classes][::-1]})
     write("unasked", id=[IDS[0]] * CLASSES, **{"class": np.arange(CLASSES)})
+    write("numbered", row=asked.rows[:40], **{"class": NAMES[classes[:40]]})
+    write("halves", id=asked.rows + 0.5, **{"class": classes})
     np.save("short.npy", np.load("each.npy")[:-1])
     np.save("wild.npy", np.load("each.npy") * 3)
     np.save("all.npy", np.ones(M, bool))
@@ -188,6 +190,13 @@ def write_bad_files(asked: hr.Pairs) -> None:
         (["each.npy", "--pairs", "named.parquet", "--labeled", "shortmask.npy"], ["149", "150"]),
         (["matrix.parquet", "--pairs", "pairs.parquet", "--labeled", "unasked.parquet"], ["are not among the pool's"]),
         (["matrix.parquet", "--pairs", "pairs.parquet", "--labeled", "labeled.csv"], ["labeled.csv"]),
+        (
+            ["each.npy", "--pairs", "named.parquet", "--labeled", "numbered.parquet"],
+            ["'row'", "name the ids there too"],
+        ),
+        (["each.npy", "--pairs", "halves.parquet"], ["'id'", "ids must be whole numbers or strings"]),
+        (["each.npy", "--pairs", "named.parquet", "--id-column", "wrod"], ["has no column 'wrod'"]),
+        (["matrix.parquet", "--class-column", "class"], ["--class-column goes with --pairs"]),
         (["matrix.parquet", "--pairs", "pairs.parquet", "--logits"], ["--logits does not go with --pairs"]),
         (["matrix.parquet", "--pairs", "pairs.parquet", "--strategy", "entropy"], ["unknown strategy 'entropy'"]),
         (["matrix.parquet", "--strategy", "cluster-margin-pairs"], ["unknown strategy 'cluster-margin-pairs'"]),

@@ -8,7 +8,7 @@ DATA = np.arange(12.0).reshape(6, 2)
 
 
 def test_a_phase_comes_back_as_it_was_kept(tmp_path):
-    keep = open_checkpoints(tmp_path / "work", DATA, {"k": 3})
+    keep = open_checkpoints(tmp_path / "work", [DATA], {"k": 3})
     keep.save("round", {"turn": 1, "cap": float("inf")}, {"a": np.arange(3), "b": np.zeros((0, 2), np.float32)})
     keep.save("round", {"turn": 2, "cap": 0.5}, {"a": np.arange(4)})
     numbers, arrays = keep.load("round")
@@ -20,33 +20,33 @@ def test_a_phase_comes_back_as_it_was_kept(tmp_path):
 
 
 def test_the_same_run_finds_its_folder_again_and_another_is_refused(tmp_path):
-    open_checkpoints(tmp_path, DATA, {"k": 3}).save("round", {}, {})
-    assert open_checkpoints(tmp_path, DATA, {"k": 3}).load("round") is not None
+    open_checkpoints(tmp_path, [DATA], {"k": 3}).save("round", {}, {})
+    assert open_checkpoints(tmp_path, [DATA], {"k": 3}).load("round") is not None
     for data, settings in [(DATA + 1, {"k": 3}), (DATA, {"k": 4}), (DATA.astype(np.float32), {"k": 3})]:
         with pytest.raises(hr.StoreError, match="another run"):
-            open_checkpoints(tmp_path, data, settings)
+            open_checkpoints(tmp_path, [data], settings)
 
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(hr.StoreError, match="not empty"):
-        open_checkpoints(tmp_path, DATA, {})
+        open_checkpoints(tmp_path, [DATA], {})
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_every_row_counts(tmp_path):
     pool = np.zeros((20_000, 3), np.float32)
-    open_checkpoints(tmp_path, pool, {})
-    open_checkpoints(tmp_path, pool.copy(), {})
+    open_checkpoints(tmp_path, [pool], {})
+    open_checkpoints(tmp_path, [pool.copy()], {})
     for row in (0, 7_777, 19_999):
         other = pool.copy()
         other[row, 1] = 1
         with pytest.raises(hr.StoreError, match="another run"):
-            open_checkpoints(tmp_path, other, {})
+            open_checkpoints(tmp_path, [other], {})
 
 
 def test_parts_of_a_run_keep_phases_of_their_own(tmp_path):
-    keep = open_checkpoints(tmp_path, DATA, {})
+    keep = open_checkpoints(tmp_path, [DATA], {})
     keep.save("round", {"turn": 1}, {})
     keep.within("later").save("round", {"turn": 2}, {})
     assert keep.load("round")[0] == {"turn": 1}
@@ -54,7 +54,7 @@ def test_parts_of_a_run_keep_phases_of_their_own(tmp_path):
 
 
 def test_a_phase_that_cannot_be_written_leaves_the_old_one(tmp_path):
-    keep = open_checkpoints(tmp_path, DATA, {})
+    keep = open_checkpoints(tmp_path, [DATA], {})
     keep.save("round", {}, {"a": np.arange(2)})
     with pytest.raises(TypeError):
         keep.save("round", {"turn": {1}}, {"a": np.arange(3)})
@@ -63,7 +63,7 @@ def test_a_phase_that_cannot_be_written_leaves_the_old_one(tmp_path):
 
 
 def test_damage_is_told(tmp_path):
-    keep = open_checkpoints(tmp_path, DATA, {})
+    keep = open_checkpoints(tmp_path, [DATA], {})
     keep.save("round", {}, {"a": np.arange(2000)})
     whole = (tmp_path / "round.npz").read_bytes()
     for damaged in (b"", whole[:700], whole[:700] + b"!" + whole[701:]):
@@ -72,14 +72,14 @@ def test_damage_is_told(tmp_path):
             keep.load("round")
     (tmp_path / "run.json").write_text("")
     with pytest.raises(hr.StoreError, match="damaged"):
-        open_checkpoints(tmp_path, DATA, {})
+        open_checkpoints(tmp_path, [DATA], {})
 
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "work").write_text("precious")
     for folder in (tmp_path / "work", tmp_path / "work" / "deeper"):
         with pytest.raises(hr.StoreError, match=r"not a folder|cannot be made"):
-            open_checkpoints(folder, DATA, {})
+            open_checkpoints(folder, [DATA], {})
 
 
 def test_without_a_folder_nothing_is_kept():

@@ -27,6 +27,10 @@ def test_mulan(tmp_path):
         multilabel.load_mulan(tmp_path, "corel5k")
     with pytest.raises(hr.InputError, match="did you mean 'enron'"):
         multilabel.load_mulan(tmp_path, "enronn")
+    (tmp_path / "enron_X.npz").write_bytes(b"junk")
+    with pytest.raises(hr.InputError, match="cannot be read as a sparse matrix"):
+        multilabel.load_mulan(tmp_path, "enron")
+    save_npz(tmp_path / "enron_X.npz", x)
     save_npz(tmp_path / "enron_Y.npz", y[:-1])
     with pytest.raises(hr.InputError, match=r"enron_Y.npz has 49"):
         multilabel.load_mulan(tmp_path, "enron")

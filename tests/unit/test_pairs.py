@@ -268,7 +268,8 @@ def test_the_matrix_is_checked_where_rows_are_ranked_by_it(given, value):
 
 
 @pytest.mark.parametrize(
-    "options", [{"margin_factor": 0.5}, {"power": -1}, {"per_row": 0}, {"class_quota": 0}, {"per_row": 1.5}]
+    "options",
+    [{"margin_factor": 0.5}, {"power": -1}, {"per_row": 0}, {"class_quota": 0}, {"per_row": 1.5}, {"by_class": "no"}],
 )
 def test_limits_are_checked(options):
     with pytest.raises(hr.InputError, match=next(iter(options))):
@@ -282,6 +283,29 @@ def test_names_and_strategies_of_rows_alone_are_refused(given):
         hr.select_pairs("entropy", 5, **given)
     with pytest.raises(hr.InputError, match="strategy must be a name"):
         hr.select_pairs(hr.Margin, 5, **given)
+    with pytest.raises(hr.InputError, match="Entropy does not go here"):
+        hr.select_pairs(hr.Entropy(), 5, **given)
+    with pytest.raises(hr.InputError, match="ClusterMarginPairs does not go here"):
+        hr.select(hr.ClusterMarginPairs(), 5, margins=np.ones(9), clusters=np.arange(9))
+
+
+@pytest.mark.parametrize("form", ["array", "chunked", "table", "lone table"])
+def test_a_lone_column_is_a_number_a_pair(form):
+    import pyarrow as pa
+
+    pairs, chances = hr.Pairs([1, 0], [0, 0]), [0.5, 0.9]
+    forms = {
+        "array": pa.array(chances),
+        "chunked": pa.chunked_array([chances]),
+        "table": pa.table({"probability": chances}),
+        "lone table": pa.table({"yes": chances}),
+    }
+    assert hr.select_pairs("margin", 1, pairs=pairs, probabilities=forms[form]).index.tolist() == [0]
+
+
+def test_labeled_that_is_no_list_of_places(given):
+    with pytest.raises(hr.InputError, match="labeled must be a mask of bools or a list of pairs"):
+        hr.select_pairs("random", 1, **given | {"labeled": [[1], [1, 2]]})
 
 
 def test_a_strategy_of_ones_own(given):
@@ -296,6 +320,9 @@ def test_a_strategy_of_ones_own(given):
     assert batch.strategy == "ask_about_class_two"
     with pytest.raises(hr.InputError, match="has 3 pairs, but 5 were asked for"):
         hr.select_pairs(lambda view, k, rng: [0, 1, 2], 5, **given)
+    for nothing in (None, 3, (place for place in range(5))):
+        with pytest.raises(hr.InputError, match="must be 5 pairs, got"):
+            hr.select_pairs(lambda view, k, rng, nothing=nothing: nothing, 5, **given)
     with pytest.raises(hr.InputError, match="holds pair 900"):
         hr.select_pairs(lambda view, k, rng: [900], 1, **given)
     labeled = int(np.flatnonzero(given["labeled"])[0])

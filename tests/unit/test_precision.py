@@ -42,6 +42,11 @@ def test_what_cannot_be_ranked_is_refused(labels, scores, message):
         hr.average_precision(labels, scores)
 
 
+def test_whole_numbers_as_scores_keep_all_their_digits():
+    assert hr.average_precision([1, 0], [2**24 + 1, 2**24]) == 1
+    assert hr.average_precision([1, 0], np.array([2**52 + 1, 2**52])) == 1
+
+
 def test_classes_are_checked():
     with pytest.raises(hr.InputError, match="classes must be whole numbers"):
         hr.macro_average_precision([1, 0], [0.1, 0.2], [0.5, 0.5])

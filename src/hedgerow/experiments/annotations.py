@@ -43,9 +43,14 @@ class MultiLabel:
         return PairTask(pool.features, len(pool.features), pool.pairs, pool.answers.__getitem__, self.test, self.first)
 
     @property
-    def marks(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """What tells it from other data: an array of rows, and labels."""
-        return self.pool.pairs.rows[:, None], self.pool.answers
+    def marks(self) -> tuple[npt.NDArray[Any], ...]:
+        """What tells it from other data: all of it."""
+        marks: list[npt.NDArray[Any]] = []
+        for part in (self.pool, self.test, self.first):
+            if part is not None:
+                features = (part.features,) if isinstance(part.features, np.ndarray) else vars(part.features).values()
+                marks += [*features, part.pairs.rows, part.pairs.classes, part.answers]
+        return tuple(marks)
 
 
 def annotate(

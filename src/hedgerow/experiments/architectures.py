@@ -67,6 +67,8 @@ class Perceptron:
             raise InputError("hidden must name at least one layer: its output is the embedding; got []")
         for width in self.hidden:
             checks.integer(width, "hidden", least=1)
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout is a share of what a layer gives, from 0 to below 1; got {self.dropout:g}")
         _check_training(self.training)
 
     def make_trainer(self, dataset: Dataset | MultiLabel, data: Path | None) -> Trainer | QuestionTrainer:

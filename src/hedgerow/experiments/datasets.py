@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks
+from hedgerow import checks, tables
 from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.experiments.features import load_features
 from hedgerow.experiments.files import PUBLICATIONS
@@ -70,9 +70,9 @@ class Dataset:
         return Task(self.features, len(labels), labels.__getitem__, self.test_features, self.test_labels)
 
     @property
-    def marks(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """What tells it from other data: an array of rows, and labels."""
-        return self.features.reshape(len(self.features), -1), np.ascontiguousarray(self.labels, np.int64)
+    def marks(self) -> tuple[npt.NDArray[Any], ...]:
+        """What tells it from other data: all of it."""
+        return tuple(map(np.asanyarray, (self.features, self.labels, self.test_features, self.test_labels)))
 
 
 @dataclass(frozen=True)
@@ -163,15 +163,37 @@ class Arrays:
         missing = [name for name in names if not (data / name).is_file()]
         if missing:
             raise InputError(f"the folder {data} lacks {', '.join(missing)}: needed are {', '.join(names)}")
-        return len(np.load(data / "labels.npy", mmap_mode="r"))
+        return len(_read_labels(data / "labels.npy"))
 
     def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> Dataset:
         self.check(data)
         assert data is not None, "checked"
-        labels, test_labels = (np.load(data / name).astype(np.int64) for name in ("labels.npy", "test_labels.npy"))
+        labels, test_labels = _read_labels(data / "labels.npy"), _read_labels(data / "test_labels.npy")
+        pool, held_out = _read_features(data / "features.npy"), _read_features(data / "test_features.npy")
+        if pool.shape[1:] != held_out.shape[1:]:
+            raise InputError(f"features.npy has rows of shape {pool.shape[1:]}, test_features.npy {held_out.shape[1:]}")
         classes = int(max(labels.max(initial=1), test_labels.max(initial=1))) + 1
-        pool, held_out = (np.load(data / name, mmap_mode="r") for name in ("features.npy", "test_features.npy"))
+        if classes > len(labels) + len(test_labels):
+            raise InputError(f"labels.npy and test_labels.npy hold class {classes - 1:,}: number the classes from 0 on")
         return Dataset(self.name, classes, pool, labels, held_out, test_labels)
+
+
+def _read_labels(path: Path) -> npt.NDArray[np.int64]:
+    """Class numbers."""
+    labels = tables.open_source(path, path.name)
+    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "iub":
+        raise InputError(f"{path} must hold one whole number a row, the class")
+    return labels.astype(np.int64)
+
+
+def _read_features(path: Path) -> npt.NDArray[Any]:
+    """Rows of numbers, which may be images, not read yet."""
+    features = tables.open_source(path, path.name)
+    if not isinstance(features, np.ndarray) or features.ndim < 2 or features.dtype.kind not in "fiub":
+        raise InputError(f"{path} must hold rows of numbers: two dimensions or more")
+    if features.dtype.kind == "f":
+        checks.finite(features, path.name)
+    return features
 
 
 SOURCES: Mapping[str, Any] = {

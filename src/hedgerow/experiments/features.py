@@ -42,7 +42,7 @@ def load_features(
 
 def name_features(images: npt.NDArray[np.uint8], name: str, *, side: int, cache: Path) -> Path:
     """Where the features of these images are kept."""
-    mark = fingerprint(images, {"side": side})[:MARK_LETTERS]
+    mark = fingerprint([images], {"side": side})[:MARK_LETTERS]
     return cache / f"{name}-efficientnet-lite0-{side}-{mark}.npy"
 
 

@@ -5,6 +5,7 @@ The Mulan sets (bags of words and of visual words) as scipy files <name>_X.npz a
 user names; nothing is downloaded. `QUESTION_SOURCES` are the multi-label datasets of recipes, by name.
 """
 
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,11 @@ def load_mulan(data: Path, name: str, *, negatives: int | None = None, seed: int
     from scipy.sparse import load_npz
 
     checks.option(name, "Mulan set", MULAN)
-    features, truth = (load_npz(_require(data / f"{name}_{half}.npz")) for half in ("X", "Y"))
+    paths = [_require(data / f"{name}_{half}.npz") for half in ("X", "Y")]
+    try:
+        features, truth = map(load_npz, paths)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{' or '.join(map(str, paths))} cannot be read as a sparse matrix: {error}") from error
     checks.same_length({f"{name}_X.npz": features.shape[0], f"{name}_Y.npz": truth.shape[0]})
     order = np.random.default_rng([checks.seed(seed), len(MULAN)]).permutation(truth.shape[0])
     test, pool = np.split(order, [int(TEST_SHARE * len(order))])

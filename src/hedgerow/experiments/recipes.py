@@ -114,6 +114,8 @@ class Recipe:
         checks.integer(self.trials, "trials", least=1)
         if not self.batch_rows:
             raise InputError("batch_rows must be a number of rows, or a list of several; got []")
+        if len(set(self.batch_rows)) < len(self.batch_rows):
+            raise InputError(f"batch_rows names a size twice: {list(self.batch_rows)}")
         if not self.strategies:
             raise InputError("a recipe needs at least one table [[strategies]]")
         slugs = [arm.slug for arm in self.strategies]
@@ -175,7 +177,10 @@ def load_recipe(source: str | Path) -> Recipe:
             raise InputError(
                 f"the recipe {path} does not exist: name a TOML file, or one of {', '.join(list_recipes())}"
             )
-        text = path.read_text(encoding="utf-8")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{source} is not TOML: {error}") from error
     else:
         text = (SHELF / f"{checks.option(str(source), 'recipe', list_recipes())}.toml").read_text(encoding="utf-8")
     try:
@@ -206,6 +211,8 @@ def parse_recipe(given: Mapping[str, Any]) -> Recipe:
             f"the dataset {parts['dataset'].name!r} has labels of {unit}s, which this model cannot be trained on: take "
             f"one of {', '.join(fitting)}"
         )
+    if not all(isinstance(table, dict) for table in arms):
+        raise InputError(f"strategies must be a table of tables: [[strategies]], got {arms!r}")
     parts["strategies"] = tuple(read_arm(table, clusters, KNOWN_STRATEGIES[unit]) for table in arms)
     if isinstance(tables.get("batch_rows"), int):
         tables["batch_rows"] = [tables["batch_rows"]]

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow import pool
+from hedgerow.checkpoints import refuse_damage
 from hedgerow.clusters import METADATA_KEY, Clusters
 from hedgerow.errors import InputError
 from hedgerow.experiments.recipes import Arm, Clustering
@@ -112,10 +113,11 @@ def read_run(folder: str | Path) -> Held:
     if not (folder / "run.json").is_file():
         raise InputError(f"{folder} is not the folder of an experiment: name the --out of `hedgerow experiment run`")
     ledger = Ledger(folder)
-    recipe = json.loads((folder / "run.json").read_text())["settings"]["recipe"]
     about: dict[str, Any] = {"reproduces": "", "takes": "", "machine": {}}
-    if (folder / "about.json").is_file():
-        about |= json.loads((folder / "about.json").read_text())
+    with refuse_damage(folder):
+        recipe = json.loads((folder / "run.json").read_text())["settings"]["recipe"]
+        if (folder / "about.json").is_file():
+            about |= json.loads((folder / "about.json").read_text())
     machine = about.pop("machine")
     begun = sorted(int(path.parent.name) for path in folder.glob("trials/*/seed.parquet"))
     rounds: dict[int, list[Round]] = {batch_rows: [] for batch_rows in recipe["batch_rows"]}

@@ -8,7 +8,6 @@ are shared out over processes, one trial's before the next's; a worker whose par
 What it does not do: compare strategies (`findings.py`).
 """
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -312,9 +311,7 @@ def _check_folder(out: Path) -> Path:
 
 def _claim(folder: Path, recipe: Recipe, dataset: Dataset | MultiLabel) -> None:
     """Make the folder this run's, or find that it is; the number of trials may grow."""
-    rows, labels = dataset.marks
-    told = {"recipe": recipe.describe(), "labels": hashlib.sha256(labels.tobytes()).hexdigest(), "version": __version__}
-    open_checkpoints(folder, rows, told)
+    open_checkpoints(folder, dataset.marks, {"recipe": recipe.describe(), "version": __version__})
     if not (folder / "about.json").exists():
         told = {"reproduces": recipe.reproduces, "takes": recipe.takes, "machine": describe_machine()}
         with atomic_write(folder / "about.json") as beside:

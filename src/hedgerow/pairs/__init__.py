@@ -109,7 +109,7 @@ def select_pairs(
     view = _look(pairs, n, given, mask, wanted)
     k = min(k, available)
     picked = _pick(chosen, view, k, np.random.default_rng([STREAM, seed])) if k else np.zeros(0, np.int64)
-    if len(picked) < k and isinstance(chosen, ClusterMarginPairs):
+    if isinstance(chosen, ClusterMarginPairs) and len(picked) < k:
         k = _accept_short(len(picked), k, allow_short)
     index = check_picked(picked, view.flat, k, name, kind="pair")
     return PairBatch(_freeze(pairs.rows[index]), _freeze(pairs.classes[index]), index, name, seed)
@@ -124,8 +124,8 @@ def _pick(chosen: Callable[..., Any], view: PairView, k: int, rng: np.random.Gen
 def _accept_short(found: int, k: int, allow_short: bool) -> int:
     if not allow_short:
         raise InputError(
-            f"{k:,} questions were asked for, but per_row and class_quota leave {found:,}: loosen them, or pass "
-            "allow_short=True (--allow-short) to take what is there"
+            f"{k:,} questions were asked for, but the walk found {found:,} within per_row and class_quota: loosen "
+            "them, try another seed, or pass allow_short=True (--allow-short) to take what is there"
         )
     return found
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hedgerow import checks, tables
 from hedgerow.errors import InputError
-from hedgerow.ids import Ids, match_ids
+from hedgerow.ids import Ids, check_id_dtype, match_ids
 from hedgerow.pairs.questions import Pairs
 from hedgerow.tables import Table
 
@@ -83,8 +83,13 @@ class Questions:
 
     def read(self, table: Table) -> tuple[Values, Values]:
         """The rows and classes of another table, by the same numbers."""
-        ids, classes = _require_columns(table, self.columns, self.ids is not None or self.own_ids is not None)
-        rows = _number(table, ids, self.ids, self.own_ids)
+        key, classes = _require_columns(table, self.columns, self.ids is not None or self.own_ids is not None)
+        if self.own_ids is not None and _is_row(key):
+            raise InputError(
+                f"{table.tell(key)} speaks of rows, but the pairs of ids, and no file tells which row an id is: name "
+                "the ids there too"
+            )
+        rows = _number(table, key, self.ids, self.own_ids)
         return rows, _number(table, classes, None, self.class_names)
 
 
@@ -100,8 +105,12 @@ def read_questions(
         raise InputError(f"pairs: {path} has no named columns: a .parquet file with id or row, and class, is needed")
     key, classes = _require_columns(table, columns, ids is not None or not rows_known)
     own_ids = None
-    if ids is None and not rows_known and not _is_row(key):
-        own_ids = table.encode(key)[0]
+    if ids is None and not rows_known:
+        if columns.ids is not None:
+            table.require(columns.ids)  # no other file could have it
+        if not _is_row(key):
+            own_ids = table.encode(key)[0]
+            check_id_dtype(own_ids.dtype, table.tell(key))
     names = table.encode(classes)[0] if table.dtype(classes) == np.object_ else None
     if names is not None and classes_known:
         raise InputError(

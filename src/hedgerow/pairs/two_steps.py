@@ -22,7 +22,9 @@ def ask_of_rows(
     closed = ~view.find_rows(labeled=False)
     rows = View(view.n, closed, view.row_margins, embeddings=view.embeddings, clusters=view.clusters)
     count = min(k, rows.unlabeled_count)
-    if isinstance(strategy, CoreSet):
+    if count == rows.unlabeled_count:  # there is nothing to choose
+        picked = np.flatnonzero(~closed)
+    elif isinstance(strategy, CoreSet):
         picked = strategy.spread(rows, np.flatnonzero(view.find_rows(labeled=True)), count, rng)
     else:
         picked = strategy(rows, count, rng)

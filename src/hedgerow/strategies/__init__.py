@@ -122,6 +122,8 @@ def resolve(strategy: Any, known: Mapping[str, type[Any]]) -> tuple[str, Callabl
     for name, kind in known.items():
         if type(strategy) is kind:
             return name, strategy
+    if type(strategy).__module__.startswith("hedgerow."):
+        raise InputError(f"{type(strategy).__name__} does not go here: known are {', '.join(known)}")
     return getattr(strategy, "__name__", type(strategy).__name__), strategy
 
 
@@ -221,11 +223,13 @@ def read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
 def check_picked(rows: Any, view: View, k: int, name: str, *, kind: str = "row") -> npt.NDArray[np.int64]:
     """k distinct unlabeled rows, as a strategy of anybody's must give them. kind: what messages call one of them."""
     title = f"what strategy {name!r} returned"
+    if not hasattr(rows, "__len__"):
+        raise InputError(f"{title} must be {k:,} {kind}s, got {type(rows).__name__}")
     picked = checks.rows(rows, view.n, title, kind=kind)
     if len(picked) != k:
         raise InputError(f"{title} has {len(picked):,} {kind}s, but {k:,} were asked for")
     if view.labeled is not None and view.labeled[picked].any():
         row = picked[view.labeled[picked].argmax()]
-        raise InputError(f"{title} holds {kind} {row}, which is labeled: choose from view.unlabeled_rows()")
+        raise InputError(f"{title} holds {kind} {row}, which is labeled: view.labeled tells which are")
     picked.flags.writeable = False
     return picked
