@@ -128,7 +128,8 @@ def draw_curves(
     if len(strategies) > len(SERIES):
         raise InputError(f"a figure tells {len(SERIES)} strategies apart, got {len(strategies)}: draw several figures")
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hedgerow", "font.size": 12}):
-        figure = Figure(figsize=(6.4, 4.2), layout="constrained")  # inches; small enough to be read on a phone
+        # inches; small enough to be read on a phone. The legend is below, two names a line: curves fill the rest.
+        figure = Figure(figsize=(6.4, 3.9 + 0.25 * -(-len(strategies) // 2)), layout="constrained")
         axes = figure.add_subplot()
         for number, strategy in enumerate(strategies):
             _draw_curve(axes, [point for point in points if point.strategy == strategy], number)
@@ -138,6 +139,7 @@ def draw_curves(
         axes.set_xticks(sorted({point.labeled for point in points}))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _dress(axes, labels, measure)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, labelcolor=INK)
         file = io.StringIO()
         figure.savefig(
             file, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -155,7 +157,7 @@ def _draw_curve(axes: Any, points: Sequence[Point], number: int) -> None:
 
 
 def _dress(axes: Any, labels: str, measure: str) -> None:
-    """Axes in the page's ink: no frame above and to the right, a faint grid, the legend where the curves are not."""
+    """Axes in the page's ink: no frame above and to the right, a faint grid."""
     axes.set_xlabel(labels, color=INK)
     axes.set_ylabel(measure, color=INK)
     axes.tick_params(colors=INK)
@@ -163,7 +165,6 @@ def _dress(axes: Any, labels: str, measure: str) -> None:
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["bottom", "left"]].set_color(INK)
-    axes.legend(frameon=False, labelcolor=INK, loc="best")
 
 
 def _inline_svg(text: str, label: str) -> str:
