@@ -223,8 +223,6 @@ def read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
 def check_picked(rows: Any, view: View, k: int, name: str, *, kind: str = "row") -> npt.NDArray[np.int64]:
     """k distinct unlabeled rows, as a strategy of anybody's must give them. kind: what messages call one of them."""
     title = f"what strategy {name!r} returned"
-    if not hasattr(rows, "__len__"):
-        raise InputError(f"{title} must be {k:,} {kind}s, got {type(rows).__name__}")
     picked = checks.rows(rows, view.n, title, kind=kind)
     if len(picked) != k:
         raise InputError(f"{title} has {len(picked):,} {kind}s, but {k:,} were asked for")
