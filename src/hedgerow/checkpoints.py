@@ -7,7 +7,6 @@ is kept.
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.errors import StoreError
-from hedgerow.store import atomic_write, is_temporary
+from hedgerow.store import UNREADABLE, atomic_write, is_temporary
 
 BLOCK_BYTES = 1 << 26  # read at a time for a fingerprint
 NUMBERS = "numbers"  # among the arrays of a file: the numbers, in JSON
@@ -106,5 +105,5 @@ def refuse_damage(path: Path) -> Iterator[None]:
     """What cannot be read was not written by this code as it stands there."""
     try:
         yield
-    except (OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise StoreError(f"{path} is damaged ({error}): give a fresh folder, or remove this one") from error

@@ -6,7 +6,6 @@ pool that grows the centroids by which new points find their cluster.
 
 import hashlib
 import json
-import zipfile
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -158,7 +157,7 @@ def load_centroids(path: Path, mark: str) -> Centroids:
             found = str(held["mark"])
             parts = {part.name: held[part.name] for part in fields(Centroids)}
             centroids = Centroids(**{**parts, "factor": float(parts["factor"])})
-    except (OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
+    except store.UNREADABLE as error:
         raise StoreError(f"{path} cannot be read: {error}; save the clusters again") from error
     if found != mark:
         raise StoreError(f"{path} belongs to other clusters than the file beside it: save the clusters again")

@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import socket
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
@@ -17,6 +18,8 @@ from pathlib import Path
 
 from hedgerow.errors import StoreError
 
+# What reading a damaged .npz file or its numbers may raise.
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile)
 _turns = itertools.count()  # two threads of one process never share a temporary
 
 

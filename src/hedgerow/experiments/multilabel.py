@@ -5,7 +5,6 @@ The Mulan sets (bags of words and of visual words) as scipy files <name>_X.npz a
 user names; nothing is downloaded. `QUESTION_SOURCES` are the multi-label datasets of recipes, by name.
 """
 
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from hedgerow.errors import InputError
 from hedgerow.experiments.annotations import MultiLabel, annotate
 from hedgerow.experiments.texts import encode_texts
 from hedgerow.experiments.words import Words
+from hedgerow.store import UNREADABLE
 
 Progress = Callable[[str, float], None]
 
@@ -77,7 +77,7 @@ def load_mulan(data: Path, name: str, *, negatives: int | None = None, seed: int
     paths = [_require(data / f"{name}_{half}.npz") for half in ("X", "Y")]
     try:
         features, truth = map(load_npz, paths)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise InputError(f"{' or '.join(map(str, paths))} cannot be read as a sparse matrix: {error}") from error
     checks.same_length({f"{name}_X.npz": features.shape[0], f"{name}_Y.npz": truth.shape[0]})
     order = np.random.default_rng([checks.seed(seed), len(MULAN)]).permutation(truth.shape[0])
