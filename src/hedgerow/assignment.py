@@ -21,7 +21,7 @@ import numpy.typing as npt
 from hedgerow import cells, checks, hac
 from hedgerow.dendrogram import Dendrogram
 from hedgerow.errors import InputError
-from hedgerow.growth import ROUNDING, Progress
+from hedgerow.growth import FINEST, ROUNDING, Progress
 from hedgerow.kernels import centroids as kernels
 from hedgerow.threads import Team
 from hedgerow.threads import team as use_team
@@ -180,8 +180,7 @@ def find_nearest(
         with np.errstate(over="ignore", invalid="ignore"):  # a point beyond float32 is near to nobody
             best, gaps = compare(block, shelves)
             # Where float32 cannot tell the nearest from others, float64 does.
-            finest = hac.FINE * ROUNDING[np.float32] * (measure_half(block) + shelves.half[best])
-            close = np.flatnonzero(gaps < finest)
+            close = np.flatnonzero(gaps < FINEST * (measure_half(block) + shelves.half[best]))
             if len(close):
                 best[close], gaps[close] = compare(block[close].astype(np.float64), shelves)
         nearest[start : start + BLOCK] = shelves.numbers[best]

@@ -27,6 +27,7 @@ HARDER = 2.0  # how many times as many pairs of cells are compared in a pass
 RARE = 1e-3  # share of clusters that a pass finds a merge for; the next would find a tenth of that
 MOST_PASSES = 16  # two or three are usual
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # of a gap, relative to the largest half norm
+FINEST = 4 * ROUNDING[np.float32]  # likewise: gaps below are told apart in float64
 
 Progress: TypeAlias = Callable[[str, float], None]
 

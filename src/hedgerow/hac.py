@@ -29,7 +29,7 @@ from hedgerow import __version__, checks, pool
 from hedgerow.checkpoints import Checkpoints, open_checkpoints
 from hedgerow.dendrogram import Dendrogram, Log, build_tree
 from hedgerow.errors import HedgerowWarning, InputError
-from hedgerow.growth import ROUNDING, Goal, Progress, grow, largest_half
+from hedgerow.growth import FINEST, Goal, Progress, grow, largest_half
 from hedgerow.layout import Search
 from hedgerow.threads import Team, available
 from hedgerow.threads import team as use_team
@@ -38,7 +38,6 @@ from hedgerow.vectors import Vectors, open_vectors
 METRICS = ("cosine", "sqeuclidean", "euclidean")
 METHODS = ("exact", "certified")
 MOST_QUADRATIC = 20_000  # scipy holds n^2 / 2 float64 distances twice: 3 GiB at this size
-FINE = 4  # a cut below so many times the rounding of gaps is made in float64
 TOLD = 1.2  # how much longer lists are once clusters are told who lists them (on clustered pools)
 PAIRS = 4.7  # pairs of cells compared, a cell: nineteen of twenty neighbors are found at a million rows
 
@@ -124,7 +123,7 @@ def grow_finely(
     """
     spread = largest_half(vectors)
     if vectors.dtype == np.float32:
-        finest = FINE * ROUNDING[np.float32] * spread
+        finest = FINEST * spread
         if goal.threshold >= finest:
             state = grow(vectors, goal, search, slack, spread, team, keep, progress)
             if goal.merges is None or goal.merges <= state.copies or goal.cap(state.log) >= finest:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hedgerow import checks, hac
 from hedgerow.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, raise_log
-from hedgerow.growth import ROUNDING, Progress, largest_half
+from hedgerow.growth import FINEST, Progress, largest_half
 from hedgerow.kernels import graph as kernels
 from hedgerow.layout import Layout, Search, look_around, sort_living, sort_points
 from hedgerow.merges import Lists, Living, link_lists
@@ -84,7 +84,7 @@ def grow_in_rounds(
 
 def merge_finely(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> Log:
     """The merges of all rounds, in float64 where float32 does not tell distances at the cut apart."""
-    finest = hac.FINE * ROUNDING[np.float32] * largest_half(vectors)
+    finest = FINEST * largest_half(vectors)
     if plan.threshold >= finest:
         log, copies = merge_in_rounds(vectors, plan, search, team, progress)
         if plan.clusters is None or len(log) <= copies or log.heights.max() >= finest:
