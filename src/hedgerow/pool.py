@@ -317,5 +317,5 @@ def _arrow_array(values: npt.NDArray[Any], name: str) -> Any:
 
     try:
         return pa.array(values, pa.string()) if values.dtype.kind in "OU" else pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowException as error:
         raise InputError(f"{name} cannot be written as Parquet: {error}") from error
