@@ -45,6 +45,15 @@ photographs, and CIFAR-100 is in another order. The models are smaller than the 
 the paper's own setting is there as recipes for those with a GPU. Open Images (section 3.2) was not run: the words of 42
 languages stand for it, a pool of that size with questions of that kind, and other multi-label pools beside them.
 """
+COMPARED = (
+    "cluster-margin", "cluster-margin-pairs", "cluster-margin-pairs, power 1", "stochastic-margin", "badge", "coreset",
+    "random",
+)  # fmt: skip
+OVERVIEW = """## In one table
+
+The area under each strategy's learning curve (its mean score over the labels bought) less margin's in the same trial;
+bold where the paired interval leaves zero out, so that it is a difference. One trial decides nothing.
+"""
 # (strategy, how it stands, to whom), as the paper has it. "above": better; "level": no difference; "not above".
 SMALL = (
     ("cluster-margin", "above", "margin"), ("cluster-margin", "above", "badge"), ("cluster-margin", "above", "coreset"),
@@ -86,7 +95,7 @@ def text() -> str:
     found = [read(name) for name in ORDER if (RESULTS / f"{name}.json").is_file()]
     missing = [name for name in ORDER if not (RESULTS / f"{name}.json").is_file()]
     absent = f"Recipes without results here: {', '.join(f'`{name}`' for name in missing)}.\n" if missing else ""
-    return "\n".join([INTRODUCTION, *([absent] if absent else []), *(section(result) for result in found)])
+    return "\n".join([INTRODUCTION, overview(found), *([absent] if absent else []), *(section(one) for one in found)])
 
 
 def read(name: str) -> dict[str, Any]:
@@ -94,6 +103,25 @@ def read(name: str) -> dict[str, Any]:
     result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     assert result["recipe"]["name"] == name, f"{name}.json holds another recipe"
     return result
+
+
+def overview(results: Sequence[dict[str, Any]]) -> str:
+    """All recipes that measure by margin, in one table: the area under each strategy's curve less its."""
+    rows = []
+    for result in results:
+        recipe = result["recipe"]
+        for found in map(Findings.from_json, result["findings"]):
+            told = {one.strategy: one for one in found.comparisons if (one.of, one.baseline) == ("area", "margin")}
+            if "cluster-margin" in told:
+                where = {"recipe": f"[{recipe['name']}](#{recipe['name']})", "labels a batch": f"{found.batch_rows:,}"}
+                cells = {name: mark(told[name]) if name in told else "" for name in COMPARED}
+                rows.append(where | {"trials": str(result["trials"])} | cells)
+    return f"{OVERVIEW}\n{table(rows)}\n" if rows else ""
+
+
+def mark(one: Comparison) -> str:
+    """A difference; bold if it is one."""
+    return f"{one.mean:+.4f}" if one.verdict == "undecided" else f"**{one.mean:+.4f}**"
 
 
 def section(result: dict[str, Any]) -> str:
@@ -167,13 +195,16 @@ def check_claims(
         claim = f"{ours} is {relation} {'with' if relation == 'level' else ''} {theirs}".replace("  ", " ")
         rows.append(
             {"the paper": claim, "difference here": told["mean"], "interval": told["interval"]}
-            | {"found again": judge(relation, found.verdict)}
+            | {"found again": judge(relation, found)}
         )
     return rows
 
 
-def judge(relation: str, verdict: str) -> str:
+def judge(relation: str, found: Comparison) -> str:
     """Whether a claim is found again; what the trials do not decide is said to be undecided."""
+    verdict = found.verdict
+    if found.trials == 1:
+        return "one trial decides nothing"
     if verdict == "undecided":
         return {"above": "undecided", "level": "yes: no difference shown", "not above": "yes"}[relation]
     if relation == "above":
