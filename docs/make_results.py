@@ -76,12 +76,7 @@ CLAIMS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("cluster-margin, multiround", "level", "cluster-margin, certified"),
     ),
 }  # fmt: skip
-TABLE_2 = "Cluster-Margin needs {} % of BADGE's labels, {} % of CoreSet's, {} % of margin's and {} % of random's"
 TOLD = {
-    "wordlangs": f"The paper's Table 2, batches of 100,000 of Open Images: {TABLE_2.format(66, 53, 71, 52)}; what the "
-    "words give stands in the row of cluster-margin below.",
-    "wordlangs-million": f"The paper's Table 2, batches of a million of Open Images: {TABLE_2.format(38, 40, 37, 35)}; "
-    "what the words give stands in the row of cluster-margin below.",
     "covtype": "The paper's numbers are for Open Images (its Table 2): Cluster-Margin needs 71 % of margin's labels "
     "with batches of 100,000 and 37 % with a million; 66 % and 38 % of BADGE's, 53 % and 40 % of CoreSet's, 52 % and "
     "35 % of random's.",
