@@ -190,16 +190,13 @@ def check_claims(
         claim = f"{ours} is {relation} {'with' if relation == 'level' else ''} {theirs}".replace("  ", " ")
         rows.append(
             {"the paper": claim, "difference here": told["mean"], "interval": told["interval"]}
-            | {"found again": judge(relation, found)}
+            | {"found again": judge(relation, found.verdict) if found.trials > 1 else "one trial decides nothing"}
         )
     return rows
 
 
-def judge(relation: str, found: Comparison) -> str:
+def judge(relation: str, verdict: str) -> str:
     """Whether a claim is found again; what the trials do not decide is said to be undecided."""
-    verdict = found.verdict
-    if found.trials == 1:
-        return "one trial decides nothing"
     if verdict == "undecided":
         return {"above": "undecided", "level": "yes: no difference shown", "not above": "yes"}[relation]
     if relation == "above":
@@ -212,10 +209,11 @@ def judge(relation: str, found: Comparison) -> str:
 def restore_rounds(result: dict[str, Any], batch_rows: int) -> list[Round]:
     """The rounds of a result file, without their rows."""
     metric, none = result["recipe"]["metric"], np.zeros(0, np.int64)
+    columns = [result["rounds"][name] for name in ("batch_rows", "trial", "strategy", "round", "labeled", metric)]
     return [
-        Round(one["trial"], one["strategy"], one["round"], one["labeled"], {metric: one[metric]}, none)
-        for one in result["rounds"]
-        if one["batch_rows"] == batch_rows
+        Round(trial, strategy, turn, labeled, {metric: value}, none)
+        for rows, trial, strategy, turn, labeled, value in zip(*columns, strict=True)
+        if rows == batch_rows
     ]
 
 

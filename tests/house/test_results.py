@@ -45,6 +45,25 @@ def test_a_section_has_the_commands_the_curves_and_the_claims(result: dict[str, 
     assert "| strategy | 10 labels | 18 labels | 26 labels |" in text
 
 
+def test_one_table_has_every_recipe_that_is_measured_by_margin(result: dict[str, Any]) -> None:
+    lines = make_results.overview([result]).splitlines()
+    assert "| recipe | labels a batch | trials | cluster-margin |" in lines[5]
+    found = result["findings"][1]["comparisons"]
+    area = next(one for one in found if (one["strategy"], one["of"]) == ("random", "area"))
+    told = f"{area['mean']:+.4f}" if area["verdict"] == "undecided" else f"**{area['mean']:+.4f}**"
+    assert lines[8].startswith("| [svhn](#svhn) | 16 | 3 | ")
+    assert lines[8].endswith(f" {told} |")
+    assert make_results.overview([]) == ""
+
+
+def test_one_trial_confirms_no_claim(result: dict[str, Any]) -> None:
+    rounds = result["rounds"]
+    first = [place for place, trial in enumerate(rounds["trial"]) if trial == 0]
+    one = result | {"rounds": {name: [column[place] for place in first] for name, column in rounds.items()}}
+    checked = make_results.check_claims(one, 8, make_results.SVHN)
+    assert {row["found again"] for row in checked} == {"one trial decides nothing"}
+
+
 def test_figures_are_files_that_stand_alone(result: dict[str, Any]) -> None:
     drawn = make_results.draw(result)
     assert set(drawn) == {"svhn-8.svg", "svhn-16.svg", "svhn-sweep-first.svg", "svhn-sweep-last.svg"}

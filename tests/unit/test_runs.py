@@ -191,11 +191,12 @@ def test_the_report_tells_it_all_in_one_file(whole: Path) -> None:
         assert part in text, part
     told = json.loads((whole / "summary.json").read_text())
     assert told["trials"] == 3
-    assert len(told["rounds"]) == 3 * 2 * 3 * 4
+    rounds = {name: np.array(column) for name, column in told["rounds"].items()}
+    assert len(rounds["strategy"]) == 3 * 2 * 3 * 4
     assert {one["verdict"] for one in told["findings"][0]["comparisons"]} <= {"better", "worse", "undecided"}
     point = next(one for one in told["findings"][0]["points"] if (one["strategy"], one["round"]) == ("random", 2))
-    values = [one["accuracy"] for one in told["rounds"]
-              if (one["strategy"], one["round"], one["batch_rows"]) == ("random", 2, 10)]  # fmt: skip
+    chosen = (rounds["strategy"] == "random") & (rounds["round"] == 2) & (rounds["batch_rows"] == 10)
+    values = rounds["accuracy"][chosen]
     assert point["mean"] == pytest.approx(np.mean(values))
     assert point["error"] == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
 

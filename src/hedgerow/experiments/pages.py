@@ -49,7 +49,15 @@ class Summary:
         return {heading: rows for heading, rows in told.items() if rows}  # one strategy alone is compared with none
 
     def to_json(self) -> dict[str, Any]:
-        """Settings, findings, and every round of every trial, in plain types."""
+        """Settings, findings, and every round of every trial (as columns: there may be thousands), in plain types."""
+        rounds = [
+            {"batch_rows": batch_rows, "strategy": done.strategy, "trial": done.trial, "round": done.round}
+            | {"labeled": done.labeled, **done.values}
+            | {part: round(getattr(done, part), 3) for part in TIMES}
+            | {"select_bytes": done.select_bytes}
+            for batch_rows, several in self.held.rounds.items()
+            for done in several
+        ]
         return {
             "recipe": self.held.recipe,
             "machine": self.held.machine,
@@ -62,14 +70,7 @@ class Summary:
                 if len(self.findings) > 1
             },
             "clusters": list(self.held.clusters),
-            "rounds": [
-                {"batch_rows": batch_rows, "strategy": done.strategy, "trial": done.trial, "round": done.round}
-                | {"labeled": done.labeled, **done.values}
-                | {part: round(getattr(done, part), 3) for part in TIMES}
-                | {"select_bytes": done.select_bytes}
-                for batch_rows, rounds in self.held.rounds.items()
-                for done in rounds
-            ],
+            "rounds": {name: [done[name] for done in rounds] for name in rounds[0]},
             "report": self.report.name,
         }
 
@@ -81,7 +82,7 @@ def report_experiment(folder: str | Path) -> Summary:
     summary = Summary(held, tuple(find(held, batch_rows) for batch_rows in held.rounds), folder / "report.html")
     write_results(folder, list_results(held))
     with atomic_write(folder / "summary.json") as beside:
-        beside.write_text(json.dumps(summary.to_json(), indent=1))
+        beside.write_text(json.dumps(summary.to_json()))
     write_page(summary.report, compose(summary))
     return summary
 
