@@ -130,17 +130,16 @@ def name_turns(recipe: Mapping[str, Any]) -> dict[str, int]:
 
 
 def sweep_points(held: Held, turn: int) -> tuple[Point, ...]:
-    """A point a strategy and batch size: the paired difference from the baseline in a round."""
+    """A point a strategy and batch size: the paired difference from the baseline in a round.
+
+    The baseline's own is the line at zero; with it every strategy has the color that it has in the learning curves.
+    """
     metric, baseline = held.recipe["metric"], held.recipe["baseline"]
     points: list[Point] = []
     for batch_rows, rounds in held.rounds.items():
         chosen = [done for done in rounds if done.round == turn]
         level = {done.trial: done.values[metric] for done in chosen if done.strategy == baseline}
-        less = [
-            replace(done, values={metric: done.values[metric] - level[done.trial]})
-            for done in chosen
-            if done.strategy != baseline
-        ]
+        less = [replace(done, values={metric: done.values[metric] - level[done.trial]}) for done in chosen]
         points += [replace(point, labeled=batch_rows) for point in summarize(less, metric)]
     order = list(dict.fromkeys(point.strategy for point in points))
     return tuple(sorted(points, key=lambda point: (order.index(point.strategy), point.labeled)))
