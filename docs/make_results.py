@@ -78,8 +78,8 @@ CLAIMS: dict[str, tuple[tuple[str, str, str], ...]] = {
 }  # fmt: skip
 READ = {
     "sweep-digits": "After the first batch diversity pays, from 300 rows a batch on, and mostly the more the larger "
-    "the factor. It does not last: after the fourth batch factors of up to 3 stand level with margin or slightly behind, "
-    "and a factor of 10, whose candidates are by then a large part of the pool, is behind with large batches.",
+    "the factor. It does not last: after the fourth batch factors of up to 3 stand level with margin or slightly "
+    "behind, and a factor of 10, whose candidates are by then a large part of the pool, is behind with large batches.",
     "covtype": "With batches of 50,000 every strategy that spreads is ahead of margin after the first batch, uniform "
     "sampling included, and BADGE most (its lead alone is beyond its interval). Three batches later margin has caught "
     "up, and Cluster-Margin with the paper's factor of 10 is behind all but CoreSet. With batches of 1,000 nothing "
