@@ -10,7 +10,7 @@ from torch import nn
 
 from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.models import TorchTrainer, Training
-from hedgerow.models.networks import PREDICT_ROWS
+from hedgerow.models.networks import OPTIMIZERS, PREDICT_ROWS, make_optimizer
 
 
 def make_module() -> nn.Module:
@@ -56,6 +56,30 @@ def test_one_seed_one_model_and_torch_as_it_was(options: dict[str, Any]) -> None
     assert not np.array_equal(first, other)
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_one_cycle_rises_to_the_learning_rate_and_falls_to_nothing(optimizer: str) -> None:
+    training = Training(optimizer=optimizer, learning_rate=0.5, schedule="one-cycle", momentum=0.3)
+    steps, schedule = make_optimizer(torch, make_module(), training, 100)
+    rates = []
+    for _ in range(100):
+        rates.append(steps.param_groups[0]["lr"])
+        steps.step()
+        schedule.step()
+    peak = int(np.argmax(rates))
+    assert rates[peak] == pytest.approx(0.5)
+    assert 20 < peak < 40
+    assert np.all(np.diff(rates[: peak + 1]) > 0)
+    assert np.all(np.diff(rates[peak:]) < 0)
+    assert max(rates[0], 1000 * rates[-1]) < 0.05
+    assert steps.param_groups[0].get("momentum", 0.3) == 0.3  # the user's own
+
+
+def test_one_cycle_of_a_single_step_trains() -> None:
+    features, labels = make_blobs()
+    model = TorchTrainer(make_module, 3, Training(steps=1, schedule="one-cycle")).fit(features, labels, seed=0)
+    assert np.isfinite(model.probabilities(features)).all()
 
 
 def test_chunks_make_no_difference_to_rows() -> None:

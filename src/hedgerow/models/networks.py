@@ -22,7 +22,7 @@ from hedgerow.models.adagrad import make_adagrad
 from hedgerow.models.protocol import Labels, check_labels, draw_walk
 
 OPTIMIZERS = ("adam", "sgd", "adagrad")
-SCHEDULES = ("constant", "cosine")
+SCHEDULES = ("constant", "cosine", "one-cycle")
 PREDICT_ROWS = 1024  # rows that go through the network at a time: images, or thousands of numbers each
 
 
@@ -35,7 +35,8 @@ def as_floats(features: Any) -> npt.NDArray[np.float32]:
 class Training:
     """How a module is trained: `epochs` passes over the labeled rows, or exactly `steps` minibatches if that is given.
 
-    `device` is "auto": a GPU if there is one.
+    `schedule` "cosine" lets the learning rate fall to nothing; "one-cycle" has it rise from a small part first, which
+    keeps a large one from ruining fresh weights. `device` is "auto": a GPU if there is one.
     """
 
     epochs: int = 20
@@ -178,7 +179,7 @@ def descend(
     batch_rows = min(training.batch_rows, n)
     steps = training.steps or training.epochs * max(1, n // batch_rows)
     walk = draw_walk(n, steps * batch_rows, rng).reshape(steps, batch_rows)
-    optimizer, schedule = _make_optimizer(torch, module, training, steps)
+    optimizer, schedule = make_optimizer(torch, module, training, steps)
     generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
     module.train()
     with torch.sparse.check_sparse_tensor_invariants(enable=False):  # sparse gradients are torch's own: no checks
@@ -190,7 +191,7 @@ def descend(
             schedule.step()
 
 
-def _make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> tuple[Any, Any]:
+def make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> tuple[Any, Any]:
     """The optimizer, and what changes its learning rate from step to step."""
     given: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
     # Fused: one pass over each weight and its moments, where the default makes one for every term of the update.
@@ -203,6 +204,9 @@ def _make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> 
     schedulers = torch.optim.lr_scheduler
     if training.schedule == "cosine":
         return optimizer, schedulers.CosineAnnealingLR(optimizer, T_max=steps)
+    if training.schedule == "one-cycle":
+        cycle = {"max_lr": training.learning_rate, "total_steps": steps, "cycle_momentum": False}
+        return optimizer, schedulers.OneCycleLR(optimizer, **cycle)
     return optimizer, schedulers.ConstantLR(optimizer, factor=1.0)
 
 
