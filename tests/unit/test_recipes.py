@@ -138,6 +138,13 @@ def change(part: str, **options: Any) -> dict[str, Any]:
         ({"strategies": [{"strategy": "margin"}] * 2}, "two strategies are called 'margin'"),
         ({"strategies": [{"strategy": "margin", "clusters": {"method": "exact"}}]}, "uses no clusters"),
         ({"strategies": [{"strategy": "cluster-margin", "margin_factor": 0.5}]}, "margin_factor"),
+        ({"reported_savings": {"margins": {"margin": 71}}}, "strategy in reported_savings 'margins': did you mean"),
+        ({"reported_savings": {"margin": {"badge": 71}}}, "unknown strategy in reported_savings 'badge'"),
+        ({"reported_savings": {"margin": 71}}, "margin in reported_savings in the recipe must be a table, got 71"),
+        (
+            {"reported_savings": {"margin": {"cluster-margin": "few"}}},
+            "cluster-margin in margin in reported_savings in the recipe must be a number",
+        ),
         (
             {"model": {"kind": "program", "command": ["x"]}},
             "the strategy 'cluster-margin' needs clusters, but the model gives no embeddings",
@@ -203,6 +210,8 @@ def test_the_papers_large_setting() -> None:
         assert chosen["cluster-margin"].clusters.average_size == 10
         assert (chosen["badge"].strategy.partitions, chosen["coreset"].strategy.partitions) == partitions
         assert recipe.dataset.limit is None
+    table_2 = {"badge": 66, "coreset": 53, "margin": 71, "random": 52}
+    assert hundred.reported_savings == {"cluster-margin": table_2}
     assert {arm.clusters.method for arm in hundred.strategies if "clusters" in arm.needs} == {"certified", "assign"}
 
 

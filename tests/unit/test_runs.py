@@ -219,6 +219,15 @@ def test_one_strategy_alone_is_compared_with_none(tmp_path: Path) -> None:
     assert "One trial, so no standard errors" in summary.report.read_text()
 
 
+def test_savings_reported_elsewhere_stand_below_those_found(tmp_path: Path) -> None:
+    run(tmp_path / "run", batch_rows=(10,), trials=1, reported_savings={"ours": {"margin": 71, "random": 52.4}})
+    summary = report_experiment(tmp_path / "run")
+    *found, reported = summary.tables()["percent of labels to reach the best of"]
+    assert [row["strategy"] for row in found] == ["ours", "margin", "random"]
+    assert reported == {"strategy": "ours, as reported", "ours": "", "margin": "71 %", "random": "52 %"}
+    assert "ours, as reported" in summary.report.read_text()
+
+
 def test_a_report_of_nothing_is_refused(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not the folder of an experiment"):
         report_experiment(tmp_path)

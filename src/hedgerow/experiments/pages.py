@@ -41,11 +41,12 @@ class Summary:
     def tables(self) -> dict[str, Rows]:
         """Heading -> rows, as text: curves and savings of every batch size."""
         told: dict[str, Rows] = {}
+        reported = self.held.recipe["reported_savings"]
         for found in self.findings:
             after = f", batches of {found.batch_rows:,}" if len(self.findings) > 1 else ""
             told[f"{self.held.recipe['metric']}{after}"] = tabulate_points(found.points)
             told[f"less {self.held.recipe['baseline']}{after}"] = tabulate_comparisons(found.comparisons)
-            told[f"percent of labels to reach the best of{after}"] = tabulate_savings(found)
+            told[f"percent of labels to reach the best of{after}"] = tabulate_savings(found, reported)
         return {heading: rows for heading, rows in told.items() if rows}  # one strategy alone is compared with none
 
     def to_json(self) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def compose(summary: Summary) -> str:
         sections.append(Section(f"{name_metric(recipe['metric'])} by labels{after}", tell_curves(held, found)))
         if found.comparisons:  # one strategy alone is compared with none
             sections.append(Section(f"Differences{after}", tell_comparisons(held, found)))
-            sections.append(Section(f"Label savings{after}", tell_savings(found)))
+            sections.append(Section(f"Label savings{after}", tell_savings(held, found)))
         sections.append(Section(f"Seconds a round{after}", tell_seconds(held, found)))
     sections.append(Section("Other measures after the last round", render_table(tabulate_measures(held))))
     sections.append(Section("Settings", render_facts(tell_settings(held))))
@@ -179,11 +180,12 @@ def tell_comparisons(held: Held, found: Findings) -> str:
     )
 
 
-def tell_savings(found: Findings) -> str:
+def tell_savings(held: Held, found: Findings) -> str:
+    reported = held.recipe["reported_savings"]
     return (
-        f"{render_table(tabulate_savings(found))}<p>Percent of the labels that the strategy of the column had at its "
-        "best mean score, with which the strategy of the row reaches that score: below 100 % it saves labels. A dash: "
-        "it never reached it.</p>"
+        f"{render_table(tabulate_savings(found, reported))}<p>Percent of the labels that the strategy of the column "
+        "had at its best mean score, with which the strategy of the row reaches that score: below 100 % it saves "
+        f"labels. A dash: it never reached it.{' As reported: by what this recipe reproduces.' if reported else ''}</p>"
     )
 
 
@@ -214,14 +216,20 @@ def tabulate_comparisons(comparisons: Sequence[Comparison]) -> Rows:
     return tuple(rows.values())
 
 
-def tabulate_savings(found: Findings) -> Rows:
-    """A row a strategy, a column for each whose best it is to reach."""
+def tabulate_savings(found: Findings, reported: Mapping[str, Mapping[str, float]] | None = None) -> Rows:
+    """A row a strategy, a column for each whose best it is to reach; then what somebody else reports, in percent."""
     names = list(dict.fromkeys(saving.strategy for saving in found.savings))
     shares = {(one.strategy, one.other): one.share for one in found.savings}
-    return tuple(
+    ours = [
         {"strategy": name} | {other: _tell_share(shares.get((name, other)), name == other) for other in names}
         for name in names
-    )
+    ]
+    theirs = [
+        {"strategy": f"{name}, as reported"}
+        | {other: f"{percents[other]:.0f} %" if other in percents else "" for other in names}
+        for name, percents in (reported or {}).items()
+    ]
+    return (*ours, *theirs)
 
 
 def tabulate_seconds(found: Findings) -> Rows:

@@ -21,6 +21,8 @@
     [[strategies]]                  # a strategy and its options; a name if two would be called the same; clusters
     strategy = "cluster-margin"     # of its own, if they differ from the recipe's
     margin_factor = 1.25
+    [reported_savings.cluster-margin]  # if there are any to compare with: percent of margin's labels that it needed
+    margin = 71
 
 Every key is checked: an unknown one is answered with the nearest that is known. Recipes that come with the package are
 found by name.
@@ -31,7 +33,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -108,6 +110,7 @@ class Recipe:
     baseline: str = ""
     reproduces: str = ""
     takes: str = ""
+    reported_savings: dict[str, dict[str, float]] = field(default_factory=dict)  # strategy -> other -> percent
 
     def __post_init__(self) -> None:
         checks.option(self.metric, "metric", KNOWN_METRICS.get(self.unit, {**METRICS, **PAIR_METRICS}))
@@ -126,6 +129,8 @@ class Recipe:
             names = [arm.name for arm in self.strategies]
             object.__setattr__(self, "baseline", "margin" if "margin" in names else names[0])
         checks.option(self.baseline, "baseline", [arm.name for arm in self.strategies])
+        for name in [name for ours, others in self.reported_savings.items() for name in (ours, *others)]:
+            checks.option(name, "strategy in reported_savings", [arm.name for arm in self.strategies])
         for arm in self.strategies:
             lacks = arm.needs & {"embeddings", "clusters"} if not getattr(self.model, "embeddings", True) else None
             if lacks:
@@ -297,6 +302,10 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         if not isinstance(value, list):
             raise InputError(f"{where} must be a list, got {value!r}")
         return tuple(_convert(item, typing.get_args(hint)[0], where) for item in value)
+    if typing.get_origin(hint) is dict:
+        if not isinstance(value, dict):
+            raise InputError(f"{where} must be a table, got {value!r}")
+        return {key: _convert(item, typing.get_args(hint)[1], f"{key} in {where}") for key, item in value.items()}
     return value
 
 

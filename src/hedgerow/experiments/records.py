@@ -113,7 +113,7 @@ def read_run(folder: str | Path) -> Held:
     if not (folder / "run.json").is_file():
         raise InputError(f"{folder} is not the folder of an experiment: name the --out of `hedgerow experiment run`")
     ledger = Ledger(folder)
-    about: dict[str, Any] = {"reproduces": "", "takes": "", "machine": {}}
+    about: dict[str, Any] = {"reproduces": "", "takes": "", "reported_savings": {}, "machine": {}}
     with refuse_damage(folder):
         recipe = json.loads((folder / "run.json").read_text())["settings"]["recipe"]
         if (folder / "about.json").is_file():
