@@ -46,8 +46,8 @@ the paper's own setting is there as recipes for those with a GPU. Open Images (s
 languages stand for it, a pool of that size with questions of that kind, and other multi-label pools beside them.
 """
 COMPARED = (
-    "cluster-margin", "cluster-margin-pairs", "cluster-margin-pairs, power 1", "stochastic-margin", "badge", "coreset",
-    "random",
+    "cluster-margin", "cluster-margin-pairs", "cluster-margin-pairs, power 1", "cluster-margin-pairs, power 1, quota",
+    "stochastic-margin", "badge", "coreset", "random",
 )  # fmt: skip
 OVERVIEW = """## In one table
 
