@@ -78,9 +78,9 @@ CLAIMS: dict[str, tuple[tuple[str, str, str], ...]] = {
 }  # fmt: skip
 FEW_LABELS_A_CLASS = (
     "A batch has few labels a class here. Questions drawn uniformly are ahead of every strategy that goes by a "
-    "question's margin, and plain margin is last, cluster-margin-pairs without a power beside it. The paper's two steps "
-    "draw their questions uniformly from unsure rows, and stand near random. A quota a class takes ours a part of the "
-    "way."
+    "question's margin, and plain margin is last, cluster-margin-pairs without a power beside it. The paper's two "
+    "steps draw their questions uniformly from unsure rows, and stand near random. A quota a class takes ours a part "
+    "of the way."
 )
 READ = {
     "svhn": "This run replaces a first one, of whose 75 networks three failed: its learning rate only fell, and here "

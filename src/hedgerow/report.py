@@ -39,6 +39,7 @@ SERIES = (
 )
 # matplotlib knows no CSS variables: it draws in these near-blacks, which are then replaced by the variable.
 INK, GRID = "#000100", "#000200"
+LEGEND_LETTERS = 54  # of two names that fit side by side below a figure, at its size of letters
 SERIES_STAND_IN = "#0003{:02x}"
 
 # Paper behind a tile: white for an image that is alone in its group, then two tints in turn for groups of several.
@@ -128,8 +129,9 @@ def draw_curves(
     if len(strategies) > len(SERIES):
         raise InputError(f"a figure tells {len(SERIES)} strategies apart, got {len(strategies)}: draw several figures")
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hedgerow", "font.size": 12}):
-        # inches; small enough to be read on a phone. The legend is below, two names a line: curves fill the rest.
-        figure = Figure(figsize=(6.4, 3.9 + 0.25 * -(-len(strategies) // 2)), layout="constrained")
+        # inches; small enough to be read on a phone. The legend is below: curves fill the rest.
+        columns = _count_columns(strategies)
+        figure = Figure(figsize=(6.4, 3.9 + 0.25 * -(-len(strategies) // columns)), layout="constrained")
         axes = figure.add_subplot()
         for number, strategy in enumerate(strategies):
             _draw_curve(axes, [point for point in points if point.strategy == strategy], number)
@@ -139,12 +141,19 @@ def draw_curves(
         axes.set_xticks(sorted({point.labeled for point in points}))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _dress(axes, labels, measure)
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, labelcolor=INK)
+        figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK)
         file = io.StringIO()
         figure.savefig(
             file, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
         )
     return _inline_svg(file.getvalue(), f"Curves: {measure} by {labels}, for {', '.join(strategies)}")
+
+
+def _count_columns(names: Sequence[str]) -> int:
+    """Of a legend: two names a line, or one where two would be cut off."""
+    half = -(-len(names) // 2)
+    widest = sum(max(map(len, column), default=0) for column in (names[:half], names[half:]))
+    return 2 if widest <= LEGEND_LETTERS else 1
 
 
 def _draw_curve(axes: Any, points: Sequence[Point], number: int) -> None:

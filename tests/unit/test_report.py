@@ -90,6 +90,13 @@ def test_curves_are_one_labeled_figure_in_the_pages_colors() -> None:
     assert draw_curves(points) == svg
 
 
+@pytest.mark.parametrize(("letters", "lines"), [((20, 30), 1), ((36, 29), 2), ((60,), 1)])
+def test_names_that_do_not_fit_side_by_side_stand_below_each_other(letters: tuple[int, ...], lines: int) -> None:
+    svg = draw_curves([Point(letter * n, 1, 10, 0.5, None, 1) for letter, n in zip("ab", letters, strict=False)])
+    inches = 3.9 + 0.25 * lines
+    assert float(svg.split('viewBox="')[1].split('"')[0].split()[3]) == pytest.approx(72 * inches)
+
+
 def test_more_strategies_than_can_be_told_apart_are_refused() -> None:
     points = [Point(str(number), 1, 10, 0.5, None, 1) for number in range(len(SERIES) + 1)]
     with pytest.raises(InputError, match="draw several figures"):
