@@ -221,12 +221,12 @@ def tabulate_savings(found: Findings, reported: Mapping[str, Mapping[str, float]
     names = list(dict.fromkeys(saving.strategy for saving in found.savings))
     shares = {(one.strategy, one.other): one.share for one in found.savings}
     ours = [
-        {"strategy": name} | {other: _tell_share(shares.get((name, other)), name == other) for other in names}
+        {"strategy": name} | {other: "" if other == name else _tell_share(shares[name, other]) for other in names}
         for name in names
     ]
     theirs = [
         {"strategy": f"{name}, as reported"}
-        | {other: f"{percents[other]:.0f} %" if other in percents else "" for other in names}
+        | {other: _tell_share(percents[other] / 100) if other in percents else "" for other in names}
         for name, percents in (reported or {}).items()
     ]
     return (*ours, *theirs)
@@ -242,9 +242,7 @@ def tabulate_seconds(found: Findings) -> Rows:
     return tuple(rows)
 
 
-def _tell_share(share: float | None, same: bool) -> str:
-    if same:
-        return ""
+def _tell_share(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.0f} %"
 
 

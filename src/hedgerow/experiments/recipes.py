@@ -125,12 +125,13 @@ class Recipe:
         for arm in self.strategies:
             if slugs.count(arm.slug) > 1:
                 raise InputError(f"two strategies are called {arm.name!r}: give one another name")
+        names = [arm.name for arm in self.strategies]
         if not self.baseline:
-            names = [arm.name for arm in self.strategies]
             object.__setattr__(self, "baseline", "margin" if "margin" in names else names[0])
-        checks.option(self.baseline, "baseline", [arm.name for arm in self.strategies])
-        for name in [name for ours, others in self.reported_savings.items() for name in (ours, *others)]:
-            checks.option(name, "strategy in reported_savings", [arm.name for arm in self.strategies])
+        checks.option(self.baseline, "baseline", names)
+        for ours, others in self.reported_savings.items():
+            for name in (ours, *others):
+                checks.option(name, "strategy in reported_savings", names)
         for arm in self.strategies:
             lacks = arm.needs & {"embeddings", "clusters"} if not getattr(self.model, "embeddings", True) else None
             if lacks:
@@ -294,18 +295,16 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         if not isinstance(value, str):
             raise InputError(f"{where} must be text, got {value!r}")
         return value
-    if is_dataclass(hint):
+    if is_dataclass(hint) or typing.get_origin(hint) is dict:
         if not isinstance(value, dict):
             raise InputError(f"{where} must be a table, got {value!r}")
-        return read_record(cast(Any, hint), value, where)
+        if is_dataclass(hint):
+            return read_record(cast(Any, hint), value, where)
+        return {key: _convert(item, typing.get_args(hint)[1], f"{key} in {where}") for key, item in value.items()}
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list):
             raise InputError(f"{where} must be a list, got {value!r}")
         return tuple(_convert(item, typing.get_args(hint)[0], where) for item in value)
-    if typing.get_origin(hint) is dict:
-        if not isinstance(value, dict):
-            raise InputError(f"{where} must be a table, got {value!r}")
-        return {key: _convert(item, typing.get_args(hint)[1], f"{key} in {where}") for key, item in value.items()}
     return value
 
 

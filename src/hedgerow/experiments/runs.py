@@ -313,10 +313,9 @@ def _claim(folder: Path, recipe: Recipe, dataset: Dataset | MultiLabel) -> None:
     """Make the folder this run's, or find that it is; the number of trials may grow."""
     open_checkpoints(folder, dataset.marks, {"recipe": recipe.describe(), "version": __version__})
     if not (folder / "about.json").exists():
-        told = {key: getattr(recipe, key) for key in ("reproduces", "takes", "reported_savings")}
-        told |= {"machine": describe_machine()}
+        prose = {key: getattr(recipe, key) for key in ("reproduces", "takes", "reported_savings")}
         with atomic_write(folder / "about.json") as beside:
-            beside.write_text(json.dumps(told, indent=2))
+            beside.write_text(json.dumps(prose | {"machine": describe_machine()}, indent=2))
 
 
 def describe_machine() -> dict[str, Any]:
