@@ -3,6 +3,8 @@
 The sequence is that of the plain loop, which measures n distances a center; `kernels/kcenter.py` says how most of them
 are left out. Rows are split into stretches, a thread and a heap each: every heap finds its farthest row, the farthest
 of these is the next center. That is worth the threads' meeting at every center only where stretches are long.
+
+Of the centers that are there before, rows meet few at once: all of them if they are few, else those of one shelf.
 """
 
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow import cells
 from hedgerow.errors import InputError
 from hedgerow.kernels import kcenter as kernels
 from hedgerow.threads import Team
@@ -19,8 +22,8 @@ Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 
 BLOCK_ROWS = 2048
-# Given centers whose distances from all rows are measured at once, by products of matrices; rows meet the others only
-# when they are on top of a heap, one at a time, which is dearer a distance but spares nearly all.
+# Given centers whose distances from a row are measured at once, by products of matrices; rows meet the others only when
+# they are on top of a heap, one at a time, which is dearer a distance but spares nearly all.
 AT_ONCE = 4096
 LEAST_STRETCH = 100_000  # rows a thread: below, the threads' meeting costs more than the other one's work
 
@@ -37,6 +40,17 @@ class Points:
 
 
 @dataclass(frozen=True, eq=False)
+class Given:
+    """The centers (g, d) that are there before, and where they stand if they are many."""
+
+    centers: Floats
+    shelves: kernels.Shelves
+
+    def __len__(self) -> int:
+        return len(self.centers)
+
+
+@dataclass(frozen=True, eq=False)
 class _Stretch:
     """The heap of a stretch of positions: `heap` and `keys` in the order of the heap, `rows` and `met` as they come."""
 
@@ -47,67 +61,107 @@ class _Stretch:
     met: npt.NDArray[np.int32]
 
 
-def choose_centers(points: Points, given: Floats, k: int, first: int, coincident: float, team: Team) -> Rows:
-    """Up to k positions, farthest from the given centers (g, d) and from each other; ties by lowest position.
+def shelve(centers: Floats, team: Team) -> Given:
+    """Centers (g, d) in random order, sorted onto shelves if they are too many to be met at once.
+
+    About twice the square root of their number are the pivots: looking for shelves then costs as much as looking into
+    them. O(g^1.5 d) time; the centers once more.
+    """
+    if len(centers) <= AT_ONCE:
+        return Given(centers, kernels.Shelves(centers[:0], np.zeros(1, np.int64), np.zeros(0)))
+    pivots = centers[: int(2 * np.sqrt(len(centers)))]
+    nearest = cells.spread_nearest(centers, pivots, team)
+    distances = np.empty(len(centers))
+    kernels.measure_gaps(centers, pivots, nearest, distances)
+    order = np.lexsort((distances, nearest))
+    held, starts = np.unique(nearest[order], return_index=True)  # a copy of a pivot may hold none
+    starts = np.append(starts, len(centers))
+    return Given(centers[order], kernels.Shelves(pivots[held], starts, distances[order]))
+
+
+def choose_centers(points: Points, given: Given, k: int, first: int, coincident: float, team: Team) -> Rows:
+    """Up to k positions, farthest from the given centers and from each other; ties by lowest position.
 
     Fewer when no row is farther than `coincident` (squared) from a center. `first`: the position to begin with where no
     center is given, else -1. Memory: 16 bytes a row, d float32 a center.
     """
     centers = np.empty((len(given) + k, points.matrix.shape[1]), np.float32)
-    centers[: len(given)] = given
+    centers[: len(given)] = given.centers
     bounds = np.full(len(points), np.inf)
     chosen = np.empty(k, np.int64)
     count = len(given)
     if count == 0:
         chosen[0], count = first, 1
         centers[0] = points.matrix[points.rows[first]]
-    met = _meet(points, centers[:count], bounds, team)
+    met = _meet(points, centers[:count], given.shelves, bounds, team)
     stretches = _split(points, bounds, met, team)
     begun = count - len(given)
     if begun:
         bounds[first] = kernels.TAKEN  # before any heap is built
     for stretch in stretches:
         kernels.build_heap(stretch.heap, stretch.keys)
-    found = _take(points, stretches, centers, count, coincident, chosen[begun:], team)
+    found = _take(points, stretches, centers, given.shelves, count, coincident, chosen[begun:], team)
     return chosen[: begun + found]
 
 
 def measure_radius(points: Points, centers: Floats, team: Team) -> float:
     """The largest distance of any row from its nearest center."""
     bounds = np.full(len(points), np.inf)
-    _lower(points, centers, bounds, team)
+    _lower_all(points, centers, bounds, team)
     return float(np.sqrt(bounds.max()))
 
 
-def _meet(points: Points, centers: Floats, bounds: npt.NDArray[np.float64], team: Team) -> npt.NDArray[np.int32]:
-    """Bounds from the first centers; returns how many every row has met."""
-    some = centers[:AT_ONCE]
-    _lower(points, some, bounds, team)
-    return np.full(len(points), len(some), np.int32)
+def _meet(
+    points: Points, centers: Floats, shelves: kernels.Shelves, bounds: npt.NDArray[np.float64], team: Team
+) -> npt.NDArray[np.int32]:
+    """Bounds from the first centers that rows meet; returns how many every row has met, 0 where they are on shelves."""
+    if not len(shelves.pivots):
+        _lower_all(points, centers, bounds, team)
+        return np.full(len(points), len(centers), np.int32)
+
+    def find_nearest(start: int) -> npt.NDArray[np.int32]:
+        return cells.nearest_centers(points.matrix[points.rows[start : start + cells.ROWS]], shelves.pivots)
+
+    nearest = np.concatenate(team.map(find_nearest, range(0, len(points), cells.ROWS)))
+    order, edges = cells.sort_groups(nearest, len(shelves.pivots))
+
+    def lower(s: int) -> None:
+        some = centers[shelves.starts[s] : shelves.starts[s + 1]][:AT_ONCE]
+        _lower(points, order[edges[s] : edges[s + 1]], some, bounds)
+
+    team.map(lower, range(len(shelves.pivots)))
+    return np.zeros(len(points), np.int32)
 
 
-def _lower(points: Points, centers: Floats, bounds: npt.NDArray[np.float64], team: Team) -> None:
-    """Bounds down to the exact squared distances from these centers, by blocks of rows."""
-    center_norms = np.empty(len(centers), np.float32)
-    kernels.measure_norms(centers, np.arange(len(centers)), center_norms)
-
-    def lower(first: int, last: int) -> None:
-        area = np.empty(kernels.ROW_TILE * kernels.CENTER_TILE, np.float32)
-        norms = np.empty(BLOCK_ROWS, np.float32)
-        for start in range(first * BLOCK_ROWS, min(last * BLOCK_ROWS, len(points)), BLOCK_ROWS):
-            rows = points.rows[start : start + BLOCK_ROWS]
-            kernels.measure_norms(points.matrix, rows, norms[: len(rows)])
-            _refuse_overflow(norms[: len(rows)])
-            block = points.matrix[rows]
-            kernels.lower(block, norms[: len(rows)], centers, center_norms, area, bounds[start : start + len(rows)])
-
-    _refuse_overflow(center_norms)
-    team.ranges(lower, -(-len(points) // BLOCK_ROWS), least=2)
+def _lower_all(points: Points, centers: Floats, bounds: npt.NDArray[np.float64], team: Team) -> None:
+    places = np.arange(len(points))
+    team.ranges(
+        lambda lo, hi: _lower(points, places[lo:hi], centers, bounds),
+        len(points),
+        least=2 * BLOCK_ROWS,
+        step=BLOCK_ROWS,
+    )
 
 
-def _refuse_overflow(norms: Floats) -> None:
+def _lower(points: Points, places: Rows, centers: Floats, bounds: npt.NDArray[np.float64]) -> None:
+    """Bounds of these positions down to the exact squared distances from the centers, by blocks of rows."""
+    center_norms = _measure_norms(centers)
+    area = np.empty(kernels.ROW_TILE * kernels.CENTER_TILE, np.float32)
+    for start in range(0, len(places), BLOCK_ROWS):
+        some = places[start : start + BLOCK_ROWS]
+        block = points.matrix[points.rows[some]]
+        least = bounds[some]
+        kernels.lower(block, _measure_norms(block), centers, center_norms, area, least)
+        bounds[some] = least
+
+
+def _measure_norms(rows: Floats) -> Floats:
+    """The squared length of every row, found to be one that float32 holds."""
+    norms = np.empty(len(rows), np.float32)
+    kernels.measure_norms(rows, norms)
     if not np.isfinite(norms).all():
         raise InputError("embeddings has rows whose squared length is beyond float32: scale the embeddings down")
+    return norms
 
 
 def _split(points: Points, bounds: npt.NDArray[np.float64], met: npt.NDArray[np.int32], team: Team) -> list[_Stretch]:
@@ -124,6 +178,7 @@ def _take(
     points: Points,
     stretches: list[_Stretch],
     centers: Floats,
+    shelves: kernels.Shelves,
     count: int,
     coincident: float,
     chosen: Rows,
@@ -133,7 +188,7 @@ def _take(
     if len(stretches) == 1:
         one = stretches[0]
         taken: int = kernels.take_farthest(
-            points.matrix, one.rows, centers, count, coincident, one.heap, one.keys, one.met, chosen
+            points.matrix, one.rows, centers, shelves, count, coincident, one.heap, one.keys, one.met, chosen
         )
         return taken
     for t in range(len(chosen)):
@@ -141,7 +196,7 @@ def _take(
 
         def settle(stretch: _Stretch, met: int = met) -> int:
             top: int = kernels.settle_top(
-                points.matrix, stretch.rows, centers, met, stretch.heap, stretch.keys, stretch.met
+                points.matrix, stretch.rows, centers, shelves, met, stretch.heap, stretch.keys, stretch.met
             )
             return top
 

@@ -49,6 +49,13 @@ def real(value: Any, name: str, *, least: float = -np.inf, above: float = -np.in
     return number
 
 
+def flag(value: Any, name: str) -> bool:
+    """True or False, and nothing that is merely taken for one of them."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def option(value: Any, name: str, known: Iterable[str]) -> str:
     """One of a few words; a near miss is answered with the word that was meant."""
     known = list(known)

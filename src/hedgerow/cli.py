@@ -210,6 +210,9 @@ def select(
     per_row: Annotated[int | None, typer.Option(help="Most questions a row, of cluster-margin-pairs.")] = None,
     class_quota: Annotated[int | None, typer.Option(help="Most questions a class, of cluster-margin-pairs.")] = None,
     partitions: Annotated[int | None, typer.Option(help="Random parts that badge and coreset work in.")] = None,
+    split_labeled: Annotated[
+        bool | None, typer.Option("--split-labeled", help="Split what is labeled among the parts of coreset too.")
+    ] = None,
     seed: Seed = 0,
     allow_short: Annotated[
         bool, typer.Option("--allow-short", help="Take what is there if it is less than k.")
@@ -238,7 +241,7 @@ def select(
         raise InputError("--class-column goes with --pairs")
     inputs = _Inputs(predictions, pairs, clusters, embeddings, labeled, column, id_column, class_column, logits)
     options = {"margin_factor": margin_factor, "power": power, "partitions": partitions}
-    options |= {"by_class": by_class, "per_row": per_row, "class_quota": class_quota}
+    options |= {"split_labeled": split_labeled, "by_class": by_class, "per_row": per_row, "class_quota": class_quota}
     chooser = _make_strategy(strategy, options, of_pairs=pairs is not None)
     for need in ("clusters", "embeddings"):
         if need in chooser.needs and getattr(inputs, need) is None:

@@ -237,7 +237,8 @@ def test_the_help_names_every_strategy(files: Path, run: Run) -> None:
 
 def test_options_of_a_strategy(files: Path, run: Run) -> None:
     arguments = ["predictions.npy", "--strategy", "coreset", "--embeddings", "pool.npy", "--partitions", 2, "--json"]
-    assert json.loads(run(*select(*arguments, clusters=None)).out)["options"]["partitions"] == 2
+    told = json.loads(run(*select(*arguments, "--split-labeled", clusters=None)).out)
+    assert told["options"] == {"partitions": 2, "metric": "euclidean", "split_labeled": True}
     arguments = ["predictions.npy", "--strategy", "stochastic-margin", "--power", 2, "--json", "--force"]
     assert json.loads(run(*select(*arguments, clusters=None)).out)["options"] == {"power": 2}
 

@@ -6,6 +6,7 @@ import pytest
 import hedgerow as hr
 import reference
 from hedgerow import centers, threads
+from hedgerow.strategies import View, partitions
 
 
 def scale(points, metric):
@@ -50,18 +51,46 @@ def test_the_radius_is_within_twice_the_best():
     assert radius <= 2 * np.sqrt(5)  # the eight true centers reach every point within sqrt(5)
 
 
+HARD = (
+    lambda rng: rng.normal(size=(700, 20)),
+    lambda rng: 1000 + rng.normal(size=(700, 20)),
+    lambda rng: 50 + 1e-3 * rng.normal(size=(700, 20)),
+    lambda rng: rng.normal(size=(700, 20)) * 10.0 ** rng.integers(-3, 4, (700, 1)),  # shelves of any reach
+    lambda rng: np.vstack([rng.normal(size=(7, 20))[rng.integers(0, 7, 600)], rng.normal(size=(100, 20))]),  # copies
+    lambda rng: rng.integers(0, 5, (700, 12)),  # ties everywhere
+)
+
+
 @pytest.mark.parametrize("at_once", [1, 30, 4096])
 def test_many_labeled_rows_are_the_first_centers(at_once, monkeypatch):
-    """Met all at once by products of matrices, or one at a time; also where float32 products are all rounding."""
+    """Met all at once by products of matrices, or shelf by shelf; also where float32 products are all rounding."""
     monkeypatch.setattr(centers, "AT_ONCE", at_once)
-    for seed, (offset, scale) in enumerate([(0, 1), (1000, 1), (50, 1e-3)]):
-        rng = np.random.default_rng(seed)
-        points = (offset + scale * rng.normal(size=(700, 20))).astype(np.float32)
+    for seed, make in enumerate(HARD):
+        points = make(np.random.default_rng(seed)).astype(np.float32)
         labeled = np.arange(700) < 600
         wide = points.astype(np.float64)
         batch = hr.select("coreset", 60, embeddings=points, labeled=labeled, seed=seed)
         expected = reference.farthest_first(wide[600:], wide[:600], 60)
         assert batch.rows.tolist() == [600 + row for row in expected]
+
+
+@pytest.mark.parametrize("at_once", [20, 4096])
+def test_with_split_labels_every_part_is_a_pool_of_its_own(at_once, monkeypatch):
+    monkeypatch.setattr(centers, "AT_ONCE", at_once)
+    points = np.random.default_rng(0).normal(size=(500, 6)).astype(np.float32)
+    view = View(500, np.arange(500) < 300, embeddings=points)
+    picked = hr.CoreSet(partitions=4, split_labeled=True)(view, 42, np.random.default_rng(5))
+    rng, wide, expected = np.random.default_rng(5), points.astype(np.float64), []
+    shares = np.array_split(rng.permutation(300), 4)
+    for share, (rows, count) in zip(shares, partitions.split(np.arange(300, 500), 42, 4, rng), strict=True):
+        expected += rows[reference.farthest_first(wide[rows], wide[share], count)].tolist()
+    assert picked.tolist() == expected
+
+
+def test_parts_without_a_labeled_row_begin_at_random():
+    points = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    batch = hr.select(hr.CoreSet(partitions=4, split_labeled=True), 12, embeddings=points, labeled=[3, 7])
+    assert len(set(batch.rows.tolist()) - {3, 7}) == 12
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -74,8 +103,9 @@ def test_stretches_and_threads_change_nothing(size, monkeypatch):
     for least, count in ((1000, 1), (20, size), (1, 5)):
         monkeypatch.setattr(centers, "LEAST_STRETCH", least)
         with threads.team(count) as team:
-            sequences.append(centers.choose_centers(pool, given, 300, -1, 0.0, team).tolist())
-            sequences.append(centers.choose_centers(pool, given[:0], 300, 7, 0.0, team)[1:].tolist())
+            some, none = centers.shelve(given, team), centers.shelve(given[:0], team)
+            sequences.append(centers.choose_centers(pool, some, 300, -1, 0.0, team).tolist())
+            sequences.append(centers.choose_centers(pool, none, 300, 7, 0.0, team)[1:].tolist())
     assert sequences[0] == sequences[2] == sequences[4]
     assert sequences[1] == sequences[3] == sequences[5]
     wide = points.astype(np.float64)

@@ -204,11 +204,12 @@ def test_the_papers_large_setting() -> None:
     hundred, million = load_recipe("wordlangs"), load_recipe("wordlangs-million")
     assert (hundred.seed_rows, hundred.batch_rows, hundred.rounds, hundred.trials) == (300_000, (100_000,), 10, 3)
     assert (million.seed_rows, million.batch_rows, million.rounds) == (300_000, (1_000_000,), 5)
-    for recipe, partitions in ((hundred, (1, 10)), (million, (20, 50))):
+    for recipe, partitions in ((hundred, (1, 10)), (million, (50, 50))):
         chosen = {arm.name: arm for arm in recipe.strategies}
         assert chosen["cluster-margin"].strategy == ClusterMargin(margin_factor=10.0)
         assert chosen["cluster-margin"].clusters.average_size == 10
         assert (chosen["badge"].strategy.partitions, chosen["coreset"].strategy.partitions) == partitions
+        assert chosen["coreset"].strategy.split_labeled
         assert recipe.dataset.limit is None
     table_2 = {"badge": 66, "coreset": 53, "margin": 71, "random": 52}
     assert hundred.reported_savings == {"cluster-margin": table_2}

@@ -352,6 +352,7 @@ def test_unknown_needs_are_refused(given):
         (lambda: hr.Badge(partitions=1.5), "partitions must be a whole number"),
         (lambda: hr.Badge(first="largest"), "unknown first 'largest': did you mean 'largest-norm'"),
         (lambda: hr.CoreSet(partitions=0), "partitions must be at least 1"),
+        (lambda: hr.CoreSet(split_labeled=1), "split_labeled must be True or False, got 1"),
         (lambda: hr.CoreSet(metric="cosin"), "unknown metric 'cosin': did you mean 'cosine'"),
     ],
 )

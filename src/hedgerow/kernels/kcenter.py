@@ -5,19 +5,37 @@ ever added. A max-heap has these bounds for keys, ties by lowest row. The row on
 yet until it has met them all, and then it is the farthest, or until its key falls below another's (the lazy greedy of
 Minoux 1978, for distances). Bounds are exact in float64, by direct differences, so that equal points are at distance 0;
 float32 only dismisses centers that are too far to matter.
+
+Many centers that were given stand on shelves, each around a pivot and in the order of their distances from it. By the
+triangle inequality a row need only meet those that are about as far from the pivot as itself.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from hedgerow.kernels.gathering import dot
 from hedgerow.kernels.seeding import find_least
 
 ROW_TILE, CENTER_TILE = 256, 512  # a tile of products is 512 KiB of float32 and stays in a core's cache
 TOGETHER = 4  # centers estimated in one loop: as many sums as hide the latency of adding
 UNIT = 2.0**-24  # the rounding of a float32 operation, relative
 TAKEN = -1.0  # the key of a row that was chosen: below every distance
+ROUNDING = 1e-9  # of distances in float64, relative: far more than they are off by
 
 SUMS = {"reassoc", "contract"}
+
+
+class Shelves(NamedTuple):
+    """The first centers, sorted: starts[s] to starts[s + 1] are those nearest to pivots[s], by their distance from it.
+
+    pivots (s, d) float32, starts (s + 1,) int64, distances (g,) float64. Without pivots starts is [0].
+    """
+
+    pivots: Any
+    starts: Any
+    distances: Any
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS)
@@ -54,13 +72,17 @@ def estimate_least(x, y0, y1, y2, y3):
 
 
 @njit(cache=True, nogil=True)
-def measure_norms(points, rows, norms):
-    """norms (m,) float32 = |points[rows]|^2."""
-    for i in range(rows.size):
-        total = 0.0
-        for j in range(points.shape[1]):
-            total += np.float64(points[rows[i], j]) ** 2
-        norms[i] = total
+def measure_norms(points, norms):
+    """norms (m,) float32 = |points|^2."""
+    for i in range(norms.size):
+        norms[i] = dot(points[i], points[i])
+
+
+@njit(cache=True, nogil=True)
+def measure_gaps(points, pivots, nearest, gaps):
+    """gaps (m,) float64: the distance of every point from its own pivot."""
+    for i in range(gaps.size):
+        gaps[i] = np.sqrt(squared_distance(points[i], pivots[nearest[i]]))
 
 
 @njit(cache=True, nogil=True)
@@ -116,20 +138,53 @@ def build_heap(heap, keys):
 
 
 @njit(cache=True, nogil=True)
-def settle_top(points, rows, centers, count, heap, keys, met):
+def settle_top(points, rows, centers, shelves, count, heap, keys, met):
     """Brings the farthest row to the top of the heap, its key exact for the first `count` centers; returns it.
 
     points (N, d) float32 of which rows (m,) int64 are the pool; centers (>= count, d) float32; met (m,) int32: how many
-    centers a row has met.
+    centers a row has met. Those on shelves are met at one time or not at all.
     """
+    on_shelves = shelves.starts[-1]
     while met[heap[0]] < count and keys[0] != TAKEN:
-        runner_up = TAKEN
-        for place in range(1, min(3, heap.size)):
-            runner_up = max(runner_up, keys[place])
         row = heap[0]
-        met[row], keys[0] = meet(points[rows[row]], centers, met[row], count, keys[0], runner_up)
+        point = points[rows[row]]
+        if met[row] < on_shelves:
+            met[row], keys[0] = on_shelves, meet_shelves(point, centers, shelves, keys[0])
+        else:
+            runner_up = TAKEN
+            for place in range(1, min(3, heap.size)):
+                runner_up = max(runner_up, keys[place])
+            met[row], keys[0] = meet(point, centers, met[row], count, keys[0], runner_up)
         sift(heap, keys, 0)
     return heap[0]
+
+
+@njit(cache=True, nogil=True)
+def meet_shelves(point, centers, shelves, key):
+    """The key of a point that meets all centers on the shelves, those of the nearest pivot first."""
+    gaps = np.empty(len(shelves.pivots))
+    for s in range(gaps.size):
+        gaps[s] = np.sqrt(squared_distance(point, shelves.pivots[s]))
+    nearest = np.argmin(gaps)
+    key = meet_shelf(point, centers, shelves, nearest, gaps[nearest], key)
+    for s in range(gaps.size):
+        if s != nearest:
+            key = meet_shelf(point, centers, shelves, s, gaps[s], key)
+    return key
+
+
+@njit(cache=True, nogil=True)
+def meet_shelf(point, centers, shelves, s, gap, key):
+    """The key of a point at the distance `gap` from pivot s that meets the centers of its shelf."""
+    first, last = shelves.starts[s], shelves.starts[s + 1]
+    reach = np.sqrt(key)
+    reach += ROUNDING * (gap + reach)
+    if gap - reach > shelves.distances[last - 1] or gap + reach < shelves.distances[first]:
+        return key
+    distances = shelves.distances[first:last]
+    low = first + np.searchsorted(distances, gap - reach)
+    high = first + np.searchsorted(distances, gap + reach, side="right")
+    return meet(point, centers, low, high, key, TAKEN)[1]
 
 
 @njit(cache=True, nogil=True)
@@ -160,11 +215,11 @@ def take_top(heap, keys):
 
 
 @njit(cache=True, nogil=True)
-def take_farthest(points, rows, centers, count, coincident, heap, keys, met, chosen):
+def take_farthest(points, rows, centers, shelves, count, coincident, heap, keys, met, chosen):
     """Fills chosen (k,) int64 greedily, and `centers` from `count` on; returns how many before the farthest row was
     no farther than `coincident` from a center."""
     for t in range(chosen.size):
-        row = settle_top(points, rows, centers, count + t, heap, keys, met)
+        row = settle_top(points, rows, centers, shelves, count + t, heap, keys, met)
         if keys[0] <= coincident:
             return t
         chosen[t] = row

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks
-from hedgerow.errors import InputError
 from hedgerow.kernels.lowest import gather
 from hedgerow.kernels.pairs import pass_over
 from hedgerow.pairs.view import PairView
@@ -48,8 +47,7 @@ class ClusterMarginPairs:
         for name in ("per_row", "class_quota"):
             if getattr(self, name) is not None:
                 checks.integer(getattr(self, name), name, least=1)
-        if not isinstance(self.by_class, (bool, np.bool_)):
-            raise InputError(f"by_class must be True or False, got {self.by_class!r}")
+        checks.flag(self.by_class, "by_class")
 
     def __call__(self, view: PairView, k: int, rng: np.random.Generator) -> Places:
         assert view.margins is not None

@@ -42,9 +42,11 @@ class Badge:
 
     def __call__(self, view: View, k: int, rng: np.random.Generator) -> Rows:
         with team() as threads:
-            return pick_by_parts(
-                view, k, self.partitions, rng, lambda rows, share: self.pick(view, rows, share, rng, threads), "badge"
-            )
+
+            def pick(_: int, rows: Rows, share: int) -> Rows:
+                return self.pick(view, rows, share, rng, threads)
+
+            return pick_by_parts(view, k, self.partitions, rng, pick, "badge")
 
     def pick(self, view: View, rows: Rows, k: int, rng: np.random.Generator, threads: Team) -> Rows:
         """Up to k of the rows; fewer if their gradients are no longer distinct."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow import checks
 from hedgerow.blocks import copy_rows
-from hedgerow.centers import Floats, Points, choose_centers
+from hedgerow.centers import Floats, Given, Points, choose_centers, shelve
 from hedgerow.errors import InputError
 from hedgerow.strategies.partitions import Rows, pick_by_parts
 from hedgerow.strategies.view import View
@@ -28,32 +28,39 @@ class CoreSet:
     """k rows in greedy order; ties by lowest row. Without labeled rows the first one is random.
 
     `metric`: "euclidean", or "cosine" for the same between rows scaled to length 1. `partitions`: see `partitions.py`.
-    All cores. Time: O(n (k + labeled) d) at worst, a fraction of it on most data. Memory: 24 bytes an unlabeled row and
-    d float32 a labeled or picked one; the unlabeled rows of the embeddings again if they are not float32 in row order,
-    or with "cosine".
+    `split_labeled`: the labeled rows are split among the parts as well, and a part knows only its own of them.
+    All cores. Time: O(n (k + labeled) d) at worst, a fraction of it on most data. Memory: 24 bytes an unlabeled row,
+    d float32 a picked one and twice that a labeled one; the unlabeled rows of the embeddings again if they are not
+    float32 in row order, or with "cosine".
     """
 
     partitions: int = 1
     metric: str = "euclidean"
+    split_labeled: bool = False
     needs: ClassVar[frozenset[str]] = frozenset({"embeddings"})
 
     def __post_init__(self) -> None:
         checks.integer(self.partitions, "partitions", least=1)
         checks.option(self.metric, "metric", METRICS)
+        checks.flag(self.split_labeled, "split_labeled")
 
     def __call__(self, view: View, k: int, rng: np.random.Generator) -> Rows:
         return self.spread(view, view.labeled_rows(), k, rng)
 
     def spread(self, view: View, centers: Rows, k: int, rng: np.random.Generator) -> Rows:
         """k unlabeled rows far from these rows and from each other."""
-        # In random order, so that the first centers a row meets come from all over the pool.
-        given = self.copy_points(view, rng.permutation(centers))
+        # In random order, so that pivots and shares come from all over the pool.
+        shares = np.array_split(rng.permutation(centers), self.partitions if self.split_labeled else 1)
         with team() as threads:
-            return pick_by_parts(
-                view, k, self.partitions, rng, lambda rows, n: self.pick(view, rows, given, n, rng, threads), "coreset"
-            )
+            whole = None if self.split_labeled else shelve(self.copy_points(view, shares[0]), threads)
 
-    def pick(self, view: View, rows: Rows, given: Floats, k: int, rng: np.random.Generator, threads: Team) -> Rows:
+            def pick(part: int, rows: Rows, share: int) -> Rows:
+                given = shelve(self.copy_points(view, shares[part]), threads) if whole is None else whole
+                return self.pick(view, rows, given, share, rng, threads)
+
+            return pick_by_parts(view, k, self.partitions, rng, pick, "coreset")
+
+    def pick(self, view: View, rows: Rows, given: Given, k: int, rng: np.random.Generator, threads: Team) -> Rows:
         """Up to k of the rows; fewer if no distinct point is left."""
         assert view.embeddings is not None
         first = -1 if len(given) else int(rng.integers(len(rows)))

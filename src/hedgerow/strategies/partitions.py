@@ -17,14 +17,14 @@ Rows = npt.NDArray[np.int64]
 
 
 def pick_by_parts(
-    view: View, k: int, partitions: int, rng: np.random.Generator, pick: Callable[[Rows, int], Rows], name: str
+    view: View, k: int, partitions: int, rng: np.random.Generator, pick: Callable[[int, Rows, int], Rows], name: str
 ) -> Rows:
     """k unlabeled rows: the picks of every part joined, part after part, filled up at random if they fall short.
 
-    pick(rows, share) gives at most `share` of a part's rows (ascending); fewer if they are no longer distinct.
+    pick(part, rows, share) gives at most `share` of a part's rows (ascending); fewer if they are no longer distinct.
     """
     parts = split(view.unlabeled_rows(), k, partitions, rng)
-    picked = np.concatenate([pick(rows, share) for rows, share in parts if share > 0])
+    picked = np.concatenate([pick(part, rows, share) for part, (rows, share) in enumerate(parts) if share > 0])
     return fill_up(picked, view, k, rng, name)
 
 
