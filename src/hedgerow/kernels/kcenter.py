@@ -142,49 +142,38 @@ def settle_top(points, rows, centers, shelves, count, heap, keys, met):
     """Brings the farthest row to the top of the heap, its key exact for the first `count` centers; returns it.
 
     points (N, d) float32 of which rows (m,) int64 are the pool; centers (>= count, d) float32; met (m,) int32: how many
-    centers a row has met. Those on shelves are met at one time or not at all.
+    centers a row has met, whole shelves of those that are on shelves.
     """
-    on_shelves = shelves.starts[-1]
     while met[heap[0]] < count and keys[0] != TAKEN:
+        runner_up = TAKEN
+        for place in range(1, min(3, heap.size)):
+            runner_up = max(runner_up, keys[place])
         row = heap[0]
         point = points[rows[row]]
-        if met[row] < on_shelves:
-            met[row], keys[0] = on_shelves, meet_shelves(point, centers, shelves, keys[0])
+        if met[row] < shelves.starts[-1]:
+            met[row], keys[0] = meet_shelves(point, centers, shelves, met[row], keys[0], runner_up)
         else:
-            runner_up = TAKEN
-            for place in range(1, min(3, heap.size)):
-                runner_up = max(runner_up, keys[place])
             met[row], keys[0] = meet(point, centers, met[row], count, keys[0], runner_up)
         sift(heap, keys, 0)
     return heap[0]
 
 
 @njit(cache=True, nogil=True)
-def meet_shelves(point, centers, shelves, key):
-    """The key of a point that meets all centers on the shelves, those of the nearest pivot first."""
-    gaps = np.empty(len(shelves.pivots))
-    for s in range(gaps.size):
-        gaps[s] = np.sqrt(squared_distance(point, shelves.pivots[s]))
-    nearest = np.argmin(gaps)
-    key = meet_shelf(point, centers, shelves, nearest, gaps[nearest], key)
-    for s in range(gaps.size):
-        if s != nearest:
-            key = meet_shelf(point, centers, shelves, s, gaps[s], key)
-    return key
-
-
-@njit(cache=True, nogil=True)
-def meet_shelf(point, centers, shelves, s, gap, key):
-    """The key of a point at the distance `gap` from pivot s that meets the centers of its shelf."""
-    first, last = shelves.starts[s], shelves.starts[s + 1]
-    reach = np.sqrt(key)
-    reach += ROUNDING * (gap + reach)
-    if gap - reach > shelves.distances[last - 1] or gap + reach < shelves.distances[first]:
-        return key
-    distances = shelves.distances[first:last]
-    low = first + np.searchsorted(distances, gap - reach)
-    high = first + np.searchsorted(distances, gap + reach, side="right")
-    return meet(point, centers, low, high, key, TAKEN)[1]
+def meet_shelves(point, centers, shelves, at, key, level):
+    """As `meet`, shelf by shelf; what the triangle inequality rules out is passed over."""
+    s = np.searchsorted(shelves.starts, at)
+    while s < len(shelves.pivots) and key >= level:
+        first, last = shelves.starts[s], shelves.starts[s + 1]
+        gap = np.sqrt(squared_distance(point, shelves.pivots[s]))
+        reach = np.sqrt(key)
+        reach += ROUNDING * (gap + reach)
+        if gap - reach <= shelves.distances[last - 1] and gap + reach >= shelves.distances[first]:
+            distances = shelves.distances[first:last]
+            low = first + np.searchsorted(distances, gap - reach)
+            high = first + np.searchsorted(distances, gap + reach, side="right")
+            key = meet(point, centers, low, high, key, TAKEN)[1]
+        s += 1
+    return shelves.starts[s], key
 
 
 @njit(cache=True, nogil=True)
