@@ -94,12 +94,13 @@ READ = {
     "sampling included, and BADGE most (its lead alone is beyond its interval). Three batches later margin has caught "
     "up, and Cluster-Margin with the paper's factor of 10 is behind all but CoreSet. With batches of 1,000 nothing "
     "tells the strategies that go by uncertainty apart.",
-    "wordlangs": "One trial, with differences far larger than the curves' own unrest. The paper's two steps lose to plain "
-    "margin: the best they reach margin has with 41 % of the labels, and half of what margin gains over random (by the "
-    "area under the curve) is lost. It is the second step that costs, which draws the questions of unsure rows at random: "
-    "clusters assigned from the seed set (figure 5) stand where clusters of the whole pool do. Ours, which picks the "
-    "questions themselves, reaches margin's best with 72 % of its labels, near the 71 % that the paper reports for its "
-    "own; BADGE does with 67 %, at fifty times the selection time. CoreSet falls below what the seed set gave.",
+    "wordlangs": "One trial, with differences far larger than the curves' own unrest. The paper's two steps lose to "
+    "plain margin: the best they reach margin has with 41 % of the labels, and half of what margin gains over random "
+    "(by the area under the curve) is lost. It is the second step that costs, which draws the questions of unsure rows "
+    "at random: clusters assigned from the seed set (figure 5) stand where clusters of the whole pool do. Ours, which "
+    "picks the questions themselves, reaches margin's best with 72 % of its labels, near the 71 % that the paper "
+    "reports for its own; BADGE does with 67 %, at eighty times the selection time. CoreSet falls below what the seed "
+    "set gave.",
     "bibtex": FEW_LABELS_A_CLASS,
     "corel5k": FEW_LABELS_A_CLASS,
     "delicious": FEW_LABELS_A_CLASS,

@@ -40,6 +40,7 @@ SERIES = (
 # matplotlib knows no CSS variables: it draws in these near-blacks, which are then replaced by the variable.
 INK, GRID = "#000100", "#000200"
 LEGEND_LETTERS = 54  # of two names that fit side by side below a figure, at its size of letters
+TICK_LETTERS = 60  # that an axis has room for
 SERIES_STAND_IN = "#0003{:02x}"
 
 # Paper behind a tile: white for an image that is alone in its group, then two tints in turn for groups of several.
@@ -138,7 +139,7 @@ def draw_curves(
         if log:
             axes.set_xscale("log")
             axes.minorticks_off()
-        axes.set_xticks(sorted({point.labeled for point in points}))
+        axes.set_xticks(_choose_ticks({point.labeled for point in points}))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _dress(axes, labels, measure)
         figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK)
@@ -147,6 +148,13 @@ def draw_curves(
             file, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
         )
     return _inline_svg(file.getvalue(), f"Curves: {measure} by {labels}, for {', '.join(strategies)}")
+
+
+def _choose_ticks(labeled: Iterable[int]) -> list[int]:
+    """All of these numbers from the first on, or every second, third, ... so that they do not run into each other."""
+    ticks = sorted(labeled)
+    letters = sum(len(f"{tick:,} ") for tick in ticks)
+    return ticks[:: -(-letters // TICK_LETTERS) or 1]
 
 
 def _count_columns(names: Sequence[str]) -> int:
@@ -294,7 +302,7 @@ p{max-width:46rem}.lead{font-size:1.08rem}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.35rem .9rem .35rem 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--grid)}
-th:first-child{position:sticky;left:0;background:var(--page);text-align:left;white-space:normal;min-width:6.5rem}
+th:first-child{position:sticky;left:0;background:var(--page);text-align:left;white-space:normal;min-width:9rem}
 thead th{color:var(--faint);font-weight:500}tbody th{font-weight:500}
 .cards{display:grid;gap:1.4rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,23rem),1fr))}
 figure{margin:0}figcaption{margin-bottom:.4rem}figcaption b{display:block}

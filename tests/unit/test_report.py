@@ -90,6 +90,13 @@ def test_curves_are_one_labeled_figure_in_the_pages_colors() -> None:
     assert draw_curves(points) == svg
 
 
+@pytest.mark.parametrize(("last", "step"), [(4, 1), (10, 2), (25, 5)])
+def test_numbers_below_a_figure_do_not_run_into_each_other(last: int, step: int) -> None:
+    labeled = [300_000 + 100_000 * turn for turn in range(last + 1)]
+    svg = draw_curves([Point("a", turn, labels, 0.5, None, 1) for turn, labels in enumerate(labeled)])
+    assert [f"{labels:,}" in svg for labels in labeled] == [turn % step == 0 for turn in range(last + 1)]
+
+
 @pytest.mark.parametrize(("letters", "lines"), [((20, 30), 1), ((36, 29), 2), ((60,), 1)])
 def test_names_that_do_not_fit_side_by_side_stand_below_each_other(letters: tuple[int, ...], lines: int) -> None:
     svg = draw_curves([Point(letter * n, 1, 10, 0.5, None, 1) for letter, n in zip("ab", letters, strict=False)])
