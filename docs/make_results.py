@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hedgerow.experiments.findings import FEW_TRIALS, Comparison, Findings, compare_pair, measure_areas
 from hedgerow.experiments.pages import tabulate_points, tabulate_savings, tabulate_seconds, tabulate_sweep
 from hedgerow.experiments.recipes import list_recipes
+from hedgerow.experiments.records import restore_rounds
 from hedgerow.metrics import HIGHER_IS_BETTER
 from hedgerow.report import Point, draw_curves, frame_figure
-from hedgerow.rounds import Round
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "experiments" / "results"
@@ -219,7 +217,7 @@ def check_claims(
 ) -> list[dict[str, str]]:
     """Each claim of the paper with the paired difference found here."""
     metric = result["recipe"]["metric"]
-    areas = measure_areas(restore_rounds(result, batch_rows), metric)
+    areas = measure_areas(restore_rounds(result)[batch_rows], metric)
     rows = []
     for ours, relation, theirs in claims:
         pair = (areas[ours], areas[theirs], ours, theirs, "area")
@@ -242,17 +240,6 @@ def judge(relation: str, verdict: str) -> str:
     if relation == "level":
         return f"no: {verdict}"
     return "yes" if verdict == "worse" else "no: above"
-
-
-def restore_rounds(result: dict[str, Any], batch_rows: int) -> list[Round]:
-    """The rounds of a result file, without their rows."""
-    metric, none = result["recipe"]["metric"], np.zeros(0, np.int64)
-    columns = [result["rounds"][name] for name in ("batch_rows", "trial", "strategy", "round", "labeled", metric)]
-    return [
-        Round(trial, strategy, turn, labeled, {metric: value}, none)
-        for rows, trial, strategy, turn, labeled, value in zip(*columns, strict=True)
-        if rows == batch_rows
-    ]
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:

@@ -308,6 +308,9 @@ def run_experiment(
     trials: Annotated[
         int | None, typer.Option(help="How many trials, if not as in the recipe; more can be asked for later.")
     ] = None,
+    first_trial: Annotated[
+        int, typer.Option(help="The first of them to run, where those before are run elsewhere: 0 is the first.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Run an experiment: every trial, batch size and strategy of a recipe.
@@ -319,7 +322,9 @@ def run_experiment(
     from hedgerow.experiments.runs import run_experiment
 
     with _show_progress() as progress:
-        held = run_experiment(recipe, out, data=data, cache=cache, jobs=jobs, trials=trials, progress=progress)
+        held = run_experiment(
+            recipe, out, data=data, cache=cache, jobs=jobs, trials=trials, first_trial=first_trial, progress=progress
+        )
     rows = len(list_results(held))
     facts = {"recipe": held.recipe["name"], "trials": held.trials, "results": rows, "out": str(out)}
     _report(as_json, facts, f"{held.recipe['name']}: {held.trials} trials, {rows:,} results -> {out / 'results.csv'}")
@@ -328,16 +333,20 @@ def run_experiment(
 @experiment.command("report")
 def report_experiment(
     folder: Annotated[Path, typer.Argument(metavar="OUT", help="What `hedgerow experiment run` wrote to.")],
+    others: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="OTHERS", help="Folders of the same recipe with other trials, or their summary.json."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Tell what an experiment found: tables, and one HTML file.
 
-    Written to the folder: report.html, summary.json, results.parquet, results.csv. Of a run that is under way the
+    Written to the folder OUT: report.html, summary.json, results.parquet, results.csv. Of a run that is under way the
     complete trials are told.
     """
     from hedgerow.experiments.pages import report_experiment
 
-    summary = report_experiment(folder)
+    summary = report_experiment(folder, *(others or ()))
     if as_json:
         _report(True, summary.to_json(), "")
         return

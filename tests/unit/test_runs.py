@@ -14,7 +14,7 @@ import pytest
 from hedgerow.errors import InputError, StoreError
 from hedgerow.experiments import Arm, Clustering, Dataset, Recipe, report_experiment, run_experiment
 from hedgerow.experiments.datasets import Arrays, Covtype
-from hedgerow.experiments.records import COLUMNS, read_run
+from hedgerow.experiments.records import COLUMNS, list_results, read_run
 from hedgerow.metrics import METRICS
 from hedgerow.strategies import ClusterMargin, Margin, Random
 from page import check_self_contained
@@ -226,6 +226,44 @@ def test_savings_reported_elsewhere_stand_below_those_found(tmp_path: Path) -> N
     assert [row["strategy"] for row in found] == ["ours", "margin", "random"]
     assert reported == {"strategy": "ours, as reported", "ours": "", "margin": "71 %", "random": "52 %"}
     assert "ours, as reported" in summary.report.read_text()
+
+
+def test_trials_run_elsewhere_are_told_together(whole: Path, tmp_path: Path) -> None:
+    run_experiment(RECIPE, tmp_path / "here", trials=1, dataset=BLOBS, trainer=Means())
+    run_experiment(RECIPE, tmp_path / "there", trials=2, first_trial=1, dataset=BLOBS, trainer=Means())
+    run_experiment(RECIPE, tmp_path / "last", first_trial=2, dataset=BLOBS, trainer=Means())
+    assert [path.name for path in (tmp_path / "there" / "trials").iterdir()] == ["001"]
+    report_experiment(tmp_path / "there")
+    shutil.copy(tmp_path / "there" / "summary.json", tmp_path / "kept.json")  # all that is left of it
+    joined = report_experiment(tmp_path / "here", tmp_path / "kept.json", tmp_path / "last")
+    expected = report_experiment(whole)
+    assert joined.held.rounds == expected.held.rounds
+    told, alone = joined.to_json(), expected.to_json()
+    for part in ("points", "areas", "savings", "comparisons"):
+        assert [found[part] for found in told["findings"]] == [found[part] for found in alone["findings"]]
+    assert json.loads((tmp_path / "here" / "summary.json").read_text()) == json.loads(json.dumps(told))
+    assert pq.read_table(tmp_path / "here" / "results.parquet").num_rows == len(list_results(expected.held))
+
+
+def test_runs_that_do_not_belong_together_are_not_joined(whole: Path, tmp_path: Path) -> None:
+    report_experiment(whole)
+    with pytest.raises(InputError, match="trial 0 stands in two of the runs"):
+        report_experiment(whole, whole / "summary.json")
+    run(tmp_path / "longer", rounds=4, trials=1)
+    with pytest.raises(InputError, match="rounds of blobs differ"):
+        report_experiment(whole, tmp_path / "longer")
+    other = replace(BLOBS, labels=(BLOBS.labels + 1) % 3)
+    run_experiment(RECIPE, tmp_path / "data", trials=4, first_trial=3, dataset=other, trainer=Means())
+    with pytest.raises(InputError, match="different data"):
+        report_experiment(whole, tmp_path / "data")
+    for text in ("", "[]", "{}", '{"recipe": {"batch_rows": [10]}, "rounds": [], "machine": {}}'):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(InputError, match=r"bad\.json is not the summary\.json of an experiment"):
+            report_experiment(whole, tmp_path / "bad.json")
+    with pytest.raises(InputError, match="is not the folder of an experiment"):
+        report_experiment(whole, tmp_path / "nowhere")
+    with pytest.raises(InputError, match="3 trials are numbered 0 to 2"):
+        run_experiment(RECIPE, tmp_path / "run", first_trial=3, dataset=BLOBS, trainer=Means())
 
 
 def test_a_report_of_nothing_is_refused(whole: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.experiments.findings import DOUBT, FEW_TRIALS, Comparison, Findings, find
-from hedgerow.experiments.records import TIMES, Held, list_results, read_run, write_results
+from hedgerow.experiments.records import TIMES, Held, join_runs, list_results, read_run, read_summary, write_results
 from hedgerow.report import (
     SERIES,
     Point,
@@ -64,6 +64,7 @@ class Summary:
             "machine": self.held.machine,
             "trials": self.held.trials,
             "unfinished": list(self.held.unfinished),
+            "fingerprint": self.held.fingerprint,
             "findings": [found.to_json() for found in self.findings],
             "sweep": {
                 of: [asdict(point) for point in sweep_points(self.held, turn)]
@@ -76,16 +77,23 @@ class Summary:
         }
 
 
-def report_experiment(folder: str | Path) -> Summary:
-    """Read a run's folder; write results.parquet, results.csv, summary.json and report.html there."""
+def report_experiment(folder: str | Path, *others: str | Path) -> Summary:
+    """Read a run's folder; write results.parquet, results.csv, summary.json and report.html there.
+
+    others: folders of the same recipe with other trials, or the summary.json of such; they are told together.
+    """
     folder = Path(folder)
-    held = read_run(folder)
+    held = join_runs([read_run(folder), *(_read_other(Path(other)) for other in others)])
     summary = Summary(held, tuple(find(held, batch_rows) for batch_rows in held.rounds), folder / "report.html")
     write_results(folder, list_results(held))
     with atomic_write(folder / "summary.json") as beside:
         beside.write_text(json.dumps(summary.to_json()))
     write_page(summary.report, compose(summary))
     return summary
+
+
+def _read_other(path: Path) -> Held:
+    return read_summary(path) if path.is_file() else read_run(path)
 
 
 def compose(summary: Summary) -> str:

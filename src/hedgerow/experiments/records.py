@@ -12,8 +12,8 @@ seeds, to the same weights, when a run goes on. `results.parquet` and `results.c
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,15 @@ from hedgerow.clusters import METADATA_KEY, Clusters
 from hedgerow.errors import InputError
 from hedgerow.experiments.recipes import Arm, Clustering
 from hedgerow.rounds import Round
-from hedgerow.store import atomic_write
+from hedgerow.store import UNREADABLE, atomic_write
 
 ROUND_KEY = "hedgerow.round"
 SECONDS_KEY = "hedgerow.seconds"
 TIMES = ("predict_seconds", "select_seconds", "train_seconds")
 WHERE = ("dataset", "strategy", "batch_rows", "trial", "round", "labeled", "metric", "value", "seconds")
 COLUMNS = (*WHERE, *TIMES, "select_bytes")  # -1 where the system does not tell
+PROSE = ("reproduces", "takes", "reported_savings")  # of a recipe: what changes no result
+NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -93,18 +95,24 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Held:
-    """All that a run's folder holds, read back."""
+    """All that a run's folder holds, read back; of a summary, without the rows that were bought."""
 
     recipe: dict[str, Any]
     machine: dict[str, Any]
     rounds: dict[int, tuple[Round, ...]]  # by batch size: every round of every complete trial, round 0 first
     clusters: tuple[dict[str, Any], ...]  # trial, settings and seconds of every clustering
     unfinished: tuple[int, ...]  # trials that lack rounds
+    fingerprint: str | None  # of data, settings and version; None if a summary of before does not tell
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The complete trials."""
+        return tuple(sorted({done.trial for done in next(iter(self.rounds.values()))}))
 
     @property
     def trials(self) -> int:
-        """Complete ones."""
-        return len({done.trial for done in next(iter(self.rounds.values()))})
+        """How many are complete."""
+        return len(self.numbers)
 
 
 def read_run(folder: str | Path) -> Held:
@@ -115,7 +123,8 @@ def read_run(folder: str | Path) -> Held:
     ledger = Ledger(folder)
     about: dict[str, Any] = {"reproduces": "", "takes": "", "reported_savings": {}, "machine": {}}
     with refuse_damage(folder):
-        recipe = json.loads((folder / "run.json").read_text())["settings"]["recipe"]
+        owner = json.loads((folder / "run.json").read_text())
+        recipe = owner["settings"]["recipe"]
         if (folder / "about.json").is_file():
             about |= json.loads((folder / "about.json").read_text())
     machine = about.pop("machine")
@@ -137,6 +146,7 @@ def read_run(folder: str | Path) -> Held:
         {batch_rows: tuple(several) for batch_rows, several in rounds.items()},
         tuple(_read_clusterings(folder)),
         tuple(unfinished),
+        owner["fingerprint"],
     )
 
 
@@ -165,6 +175,74 @@ def _read_clusterings(folder: Path) -> Iterator[dict[str, Any]]:
             **json.loads(told[METADATA_KEY]),
             "seconds": json.loads(told[SECONDS_KEY]),
         }
+
+
+def read_summary(path: Path) -> Held:
+    """What `summary.json` tells of a run whose folder is elsewhere, or gone."""
+    try:
+        told = json.loads(path.read_text())
+        return Held(
+            told["recipe"],
+            told["machine"],
+            restore_rounds(told),
+            tuple(told["clusters"]),
+            tuple(told["unfinished"]),
+            told.get("fingerprint"),
+        )
+    except (*UNREADABLE, AttributeError) as error:
+        raise InputError(f"{path} is not the summary.json of an experiment: {error!r}") from error
+
+
+def restore_rounds(told: Mapping[str, Any]) -> dict[int, tuple[Round, ...]]:
+    """The rounds of a summary by batch size, without their rows."""
+    rounds: dict[int, list[Round]] = {batch_rows: [] for batch_rows in told["recipe"]["batch_rows"]}
+    columns = told["rounds"]
+    for cells in zip(*columns.values(), strict=True):
+        one = dict(zip(columns, cells, strict=True))
+        where = {name: one.pop(name) for name in ("trial", "strategy", "round", "labeled", *TIMES, "select_bytes")}
+        rounds[one.pop("batch_rows")].append(Round(values=one, rows=NO_ROWS, **where))
+    return {batch_rows: tuple(several) for batch_rows, several in rounds.items()}
+
+
+def join_runs(runs: Sequence[Held]) -> Held:
+    """Runs of one recipe on the same data, each with trials of its own, as one."""
+    first, *others = runs
+    for other in others:
+        if _strip(other.recipe) != _strip(first.recipe):
+            raise InputError(f"runs of different recipes or settings cannot be joined: {_tell_unlike(first, other)}")
+        if None not in (marks := {first.fingerprint, other.fingerprint}) and len(marks) > 1:
+            raise InputError("runs on different data, or by different versions, cannot be joined")
+        if both := set(first.numbers) & set(other.numbers):
+            raise InputError(
+                f"trial {min(both)} stands in two of the runs: run others, with first_trial (--first-trial)"
+            )
+        first = replace(
+            first,
+            machine=_join_tables(first.machine, other.machine),
+            rounds={rows: (*several, *other.rounds[rows]) for rows, several in first.rounds.items()},
+            clusters=(*first.clusters, *other.clusters),
+            unfinished=tuple(sorted({*first.unfinished, *other.unfinished} - {*first.numbers, *other.numbers})),
+            fingerprint=first.fingerprint or other.fingerprint,
+        )
+    return first
+
+
+def _strip(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that results depend on, in the types that JSON has."""
+    settings: dict[str, Any] = json.loads(json.dumps({key: recipe[key] for key in recipe if key not in PROSE}))
+    return settings
+
+
+def _tell_unlike(one: Held, other: Held) -> str:
+    ours, theirs = _strip(one.recipe), _strip(other.recipe)
+    if ours["name"] != theirs["name"]:
+        return f"{ours['name']} and {theirs['name']}"
+    return f"{', '.join(key for key in ours if ours[key] != theirs.get(key))} of {ours['name']} differ"
+
+
+def _join_tables(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with both values where two differ."""
+    return {key: one[key] if one[key] == other.get(key) else f"{one[key]} and {other.get(key)}" for key in one}
 
 
 def list_results(held: Held) -> list[dict[str, Any]]:

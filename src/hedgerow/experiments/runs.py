@@ -32,7 +32,7 @@ from hedgerow.errors import EngineError, InputError, StoreError
 from hedgerow.experiments.annotations import MultiLabel
 from hedgerow.experiments.datasets import Dataset
 from hedgerow.experiments.recipes import Arm, Clustering, Recipe, load_recipe
-from hedgerow.experiments.records import Held, Ledger, list_results, read_run, write_results
+from hedgerow.experiments.records import PROSE, Held, Ledger, list_results, read_run, write_results
 from hedgerow.models import QuestionTrainer, Trainer
 from hedgerow.rounds import Round, State, cluster_pool, open_trial, revive, take_turn
 from hedgerow.store import atomic_write
@@ -68,6 +68,7 @@ def run_experiment(
     cache: str | Path | None = None,
     jobs: int = 1,
     trials: int | None = None,
+    first_trial: int = 0,
     dataset: Dataset | MultiLabel | None = None,
     trainer: Trainer | QuestionTrainer | None = None,
     progress: Progress | None = None,
@@ -76,14 +77,15 @@ def run_experiment(
 
     recipe: a `Recipe`, a TOML file, or the name of a recipe that comes with the package. data: the folder with the
     dataset's files; cache: where features are kept, `cache` in that folder if not given. jobs: processes that share
-    the strategies; trials: how many, if not as in the recipe (more can be asked for later). dataset, trainer: your
+    the strategies; trials: how many, if not as in the recipe (more can be asked for later); first_trial: from which of
+    them on, where another machine runs those before (`report_experiment` joins their folders). dataset, trainer: your
     own, in place of the recipe's; with several jobs they must be picklable. The folder knows its recipe and its data,
     but not a trainer of your own: with another one, take another folder.
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)
     jobs = checks.integer(jobs, "jobs", least=1)
-    trials = recipe.trials if trials is None else checks.integer(trials, "trials", least=1)
+    numbers = _number_trials(recipe.trials if trials is None else trials, first_trial)
     data = None if data is None else Path(data)
     _check(recipe, data, dataset, trainer)
     folder = _check_folder(Path(out))
@@ -92,24 +94,31 @@ def run_experiment(
     loaded, trainer = job.load(progress)
     recipe.check(loaded.task.size, loaded.task.unit)
     _claim(folder, recipe, loaded)
-    watch = _Watch(job, trials, progress)
+    watch = _Watch(job, len(numbers), progress)
     if jobs == 1:
         desk = _Desk(job, loaded.task, trainer, watch.tell)
-        for turn in _list_turns(recipe, trials):
+        for turn in _list_turns(recipe, numbers):
             desk.play(*turn)
     else:
         del loaded, trainer  # the workers load their own
-        _share_out(job, trials, jobs, watch)
+        _share_out(job, numbers, jobs, watch)
     held = read_run(folder)
     write_results(folder, list_results(held))
     return held
 
 
-def _list_turns(recipe: Recipe, trials: int) -> list[tuple[int, int, int]]:
+def _number_trials(trials: int, first: int) -> range:
+    trials, first = checks.integer(trials, "trials", least=1), checks.integer(first, "first_trial")
+    if first >= trials:
+        raise InputError(f"first_trial is {first}, but {trials} trials are numbered 0 to {trials - 1}: ask for more")
+    return range(first, trials)
+
+
+def _list_turns(recipe: Recipe, numbers: range) -> list[tuple[int, int, int]]:
     """(trial, batch size, place of the strategy): everything there is to play, a trial whole before the next."""
     return [
         (trial, batch_rows, place)
-        for trial in range(trials)
+        for trial in numbers
         for batch_rows in recipe.batch_rows
         for place in range(len(recipe.strategies))
     ]
@@ -191,7 +200,8 @@ class _Trial:
     def make_clusters(self, first: Round, how: Clustering, path: Path) -> Clusters:
         self.tell(f"trial {self.number + 1}: clustering {self.task.n:,} rows ({how.method})")
         plan = self.job.recipe.plan(self.job.recipe.batch_rows[0], how)
-        made, seconds = cluster_pool(self.task, self.find_state(first, ()), plan, threads=self.job.threads)
+        # On all cores: the other processes are mostly those that wait for these clusters.
+        made, seconds = cluster_pool(self.task, self.find_state(first, ()), plan, threads=available())
         self.job.ledger.write_clusters(path, made, seconds)
         return made
 
@@ -227,10 +237,10 @@ class _Watch:
 _given: list[Any] = []  # a worker's job, and its lock
 
 
-def _share_out(job: Job, trials: int, jobs: int, watch: _Watch) -> None:
+def _share_out(job: Job, numbers: range, jobs: int, watch: _Watch) -> None:
     """Play in processes, each the next strategy that nobody has; the first error ends them all."""
     context = multiprocessing.get_context("spawn")  # a fork would copy threads that hold locks
-    turns = _list_turns(job.recipe, trials)
+    turns = _list_turns(job.recipe, numbers)
     with ProcessPoolExecutor(min(jobs, len(turns)), context, _sit_down, (job, context.Lock())) as processes:
         waiting = {processes.submit(_play, *turn) for turn in turns}
         try:
@@ -313,7 +323,7 @@ def _claim(folder: Path, recipe: Recipe, dataset: Dataset | MultiLabel) -> None:
     """Make the folder this run's, or find that it is; the number of trials may grow."""
     open_checkpoints(folder, dataset.marks, {"recipe": recipe.describe(), "version": __version__})
     if not (folder / "about.json").exists():
-        prose = {key: getattr(recipe, key) for key in ("reproduces", "takes", "reported_savings")}
+        prose = {key: getattr(recipe, key) for key in PROSE}
         with atomic_write(folder / "about.json") as beside:
             beside.write_text(json.dumps(prose | {"machine": describe_machine()}, indent=2))
 
