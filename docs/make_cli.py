@@ -39,7 +39,7 @@ def walk(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 def describe(path: str, command: Any) -> str:
     """One command: how to call it, what it does, its options."""
     shown = [param for param in command.params if not getattr(param, "hidden", False) and param.name != "help"]
-    needed = " ".join(name_argument(param) for param in shown if param.param_type_name == "argument")
+    needed = " ".join(place_argument(param) for param in shown if param.param_type_name == "argument")
     parts = [
         f"## `{path}`",
         f"    {path} {needed} [OPTIONS]".replace("  [", " ["),
@@ -61,6 +61,12 @@ def spell(param: Any) -> str:
 def name_argument(param: Any) -> str:
     """POOL, as `--help` has it."""
     return str(param.metavar or param.name.upper())
+
+
+def place_argument(param: Any) -> str:
+    """POOL, or [OTHERS]... where there may be none or many."""
+    name = name_argument(param) if param.required else f"[{name_argument(param)}]"
+    return f"{name}..." if param.nargs == -1 else name
 
 
 def explain_default(param: Any) -> str:
