@@ -56,6 +56,25 @@ def test_one_table_has_every_recipe_that_is_measured_by_margin(result: dict[str,
     assert make_results.overview([]) == ""
 
 
+def test_what_clusters_add_is_the_difference_in_the_same_trial(result: dict[str, Any]) -> None:
+    assert make_results.what_clusters_add([result]) == ""  # it has none of the strategies
+    (ours, theirs), (drawn, stochastic) = make_results.BY_CLUSTERS
+    names = {"cluster-margin": ours, "margin": theirs, "badge": drawn, "coreset": stochastic, "random": "random"}
+    rounds = result["rounds"] | {"strategy": [names[name] for name in result["rounds"]["strategy"]]}
+    lines = make_results.what_clusters_add([result | {"rounds": rounds}]).splitlines()
+    *_, last = lines
+    assert last.startswith("| [svhn](#svhn) | 16 | 3 | ")
+    first = {
+        name: np.array([
+            value for value, of, batch, turn in zip(rounds["accuracy"], rounds["strategy"], rounds["batch_rows"],
+                                                    rounds["round"], strict=True)
+            if (of, batch, turn) == (name, 16, 1)
+        ])
+        for name in (ours, theirs)
+    }  # fmt: skip
+    assert f"{np.mean(first[ours] - first[theirs]):+.4f}" in last.split(" | ")[3]
+
+
 def test_one_trial_confirms_no_claim(result: dict[str, Any]) -> None:
     rounds = result["rounds"]
     first = [place for place, trial in enumerate(rounds["trial"]) if trial == 0]

@@ -12,7 +12,7 @@ from hedgerow.experiments.recipes import Clustering, parse_recipe
 from hedgerow.pairs import ClusterMarginPairs
 from hedgerow.strategies import Badge, ClusterMargin, CoreSet, Margin, Random, StochasticMargin
 
-WORDS = {"wordlangs", "wordlangs-million", "wordlangs-small", "wordlangs-typos"}
+WORDS = {"wordlangs", "wordlangs-million", "wordlangs-small", "wordlangs-typos", "wordlangs-distinct"}
 MULTILABEL = {"delicious", "bibtex", "tmc2007", "corel5k", "enron", "goemotions"}
 PAPER = {"cifar10", "cifar100", "svhn", "cifar10-vgg16", "cifar100-vgg16", "svhn-vgg16"}
 
@@ -214,6 +214,14 @@ def test_the_papers_large_setting() -> None:
     table_2 = {"badge": 66, "coreset": 53, "margin": 71, "random": 52}
     assert hundred.reported_savings == {"cluster-margin": table_2}
     assert {arm.clusters.method for arm in hundred.strategies if "clusters" in arm.needs} == {"certified", "assign"}
+
+
+def test_the_pool_without_copies_differs_in_nothing_else() -> None:
+    typos, distinct = (load_recipe(f"wordlangs-{name}") for name in ("typos", "distinct"))
+    sizes = [(one.limit - one.held_out - one.first) * (one.typos + 1) for one in (typos.dataset, distinct.dataset)]
+    assert sizes == [800_000, 800_000]
+    told = [one.describe() | {"name": "", "dataset": {}} for one in (typos, distinct)]
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize(

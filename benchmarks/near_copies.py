@@ -1,0 +1,60 @@
+"""Claim: where a pool repeats itself, a batch by margin asks one thing several times, and the clusters spread it.
+
+The pool of the recipe `wordlangs-typos`: every word and four copies with a typing error each. After the seed set each
+strategy picks one batch by the same model and clusters. `distinct_questions`: the share of the batch that is left when
+questions about the same class and copies of the same word are counted once; `distinct_words`: different words for a
+question. Badge and coreset ask as in the recipe, in parts.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from hedgerow.experiments import load_recipe
+from hedgerow.rounds import begin
+from runner import arguments, save
+
+SEED = 0  # the trial's number
+
+
+def shrink(recipe):
+    """The recipe on a few thousand words, for a trial run."""
+    dataset = replace(recipe.dataset, limit=3_000, held_out=500, first=500)
+    training = replace(recipe.model.training, steps=50)
+    model = replace(recipe.model, training=training, first_training=training)
+    return replace(recipe, dataset=dataset, model=model, seed_rows=1_000, batch_rows=(200, 1_000))
+
+
+def count(index, pairs, words):
+    """How much of a batch is left when copies of a word count as the word."""
+    word, asked = pairs.rows[index] % words, pairs.classes[index]
+    questions = np.unique(word * pairs.class_count + asked)
+    return {
+        "distinct_questions": len(questions) / len(index),
+        "distinct_words": len(np.unique(word)) / len(index),
+    }
+
+
+def main():
+    options = arguments(__doc__)
+    recipe = load_recipe("wordlangs-typos")
+    recipe = shrink(recipe) if options.quick else recipe
+    dataset = recipe.dataset.load(None, Path())
+    task = dataset.task
+    words = task.n // (recipe.dataset.typos + 1)  # copy i of word w is row i * words + w
+    start = begin(task, recipe.model.make_trainer(dataset, None), recipe.plan(recipe.batch_rows[0]), trial=SEED)
+    labeled = start.state.rows
+    results = {f"batches of {k:,}": {} for k in recipe.batch_rows}
+    for arm in recipe.strategies:
+        inputs = task.predict(start.state.model, start.clusters, arm.strategy)
+        for k in recipe.batch_rows:
+            picked = task.select(arm.strategy, k, labeled=labeled, seed=SEED, **inputs)
+            results[f"batches of {k:,}"][arm.name] = count(picked, task.pairs, words)
+    settings = {"rows": task.n, "words": words, "pairs": task.size, "labeled": len(labeled), "quick": options.quick}
+    settings |= {"clusters": start.clusters.n_clusters, "average_size": start.clusters.average_size}
+    save("near_copies", SEED, settings, results, options)
+
+
+if __name__ == "__main__":
+    main()
