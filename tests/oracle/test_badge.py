@@ -99,7 +99,7 @@ def test_uniform_and_partitioned_draws_do_not_follow_the_law(pool):
     with threads.team(1) as team:
 
         def count_sets(parts):
-            def pick(rows, share):
+            def pick(part, rows, share):
                 return hr.Badge().pick(view, rows, share, rng, team)
 
             return Counter(
