@@ -128,6 +128,21 @@ def test_the_report(whole: Path) -> None:
     assert told == json.loads((whole / "summary.json").read_text())
 
 
+def test_trials_of_two_machines_are_told_together(recipe: Path, whole: Path, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert run(recipe, here, "--trials", 1).returncode == 0
+    assert run(recipe, there, "--first-trial", 1).returncode == 0
+    told = json.loads(call("experiment", "report", here, there, "--json").stdout)
+    alone = json.loads(call("experiment", "report", whole, "--json").stdout)
+    assert told["trials"] == 2
+    assert [found["points"] for found in told["findings"]] == [found["points"] for found in alone["findings"]]
+    again = call("experiment", "report", here, here / "summary.json")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr == (
+        "hedgerow: trial 0 stands in two of the runs: run others, with first_trial (--first-trial)\n"
+    )
+
+
 def test_the_list_names_every_recipe() -> None:
     told = json.loads(call("experiment", "list", "--json").stdout)
     assert {"cifar10", "svhn-vgg16", "sweep-digits"} <= set(told)
