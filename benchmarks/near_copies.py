@@ -43,7 +43,8 @@ def main():
     dataset = recipe.dataset.load(None, Path())
     task = dataset.task
     words = task.n // (recipe.dataset.typos + 1)  # copy i of word w is row i * words + w
-    start = begin(task, recipe.model.make_trainer(dataset, None), recipe.plan(recipe.batch_rows[0]), trial=SEED)
+    plan = recipe.plan(recipe.batch_rows[0], recipe.strategies[0].clusters)
+    start = begin(task, recipe.model.make_trainer(dataset, None), plan, trial=SEED)
     labeled = start.state.rows
     results = {f"batches of {k:,}": {} for k in recipe.batch_rows}
     for arm in recipe.strategies:
