@@ -76,7 +76,7 @@ CLAIMS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "cifar10": SMALL, "cifar10-vgg16": SMALL, "cifar100": SMALL, "cifar100-vgg16": SMALL,
     "svhn": SVHN, "svhn-vgg16": SVHN, "covtype": LARGE,
     "wordlangs": (*LARGE, ("cluster-margin", "not above", "cluster-margin, assign")), "wordlangs-million": LARGE,
-    "wordlangs-typos": LARGE, "wordlangs-distinct": LARGE, "delicious": LARGE, "bibtex": LARGE, "tmc2007": LARGE,
+    "wordlangs-typos": LARGE, "delicious": LARGE, "bibtex": LARGE, "tmc2007": LARGE,
     "corel5k": LARGE, "enron": LARGE, "goemotions": LARGE,
     "ablation-badge": (("badge, 10 partitions", "level", "badge, 1 partition"),),
     "ablation-clusters": (
