@@ -116,7 +116,7 @@ READ = {
     "wordlangs-typos": "The round-robin pays. With batches of 100,000 cluster-margin-pairs is ahead of margin by "
     "0.0054 after the first batch and by 0.0037 over the whole curve, both beyond the intervals, and reaches "
     "margin's best with 74 % of its labels (75 % with power 1, which keeps its lead to the end; BADGE: 80 %). But "
-    "the copies are not what it pays for: in a pool as large without any "
+    "copies are at most a part of what it pays for: in a pool as large without any "
     "([wordlangs-distinct](#wordlangs-distinct)) it adds about as much, 0.0046 and 0.0027, and with batches of "
     "20,000 more than here. Nor does it keep copies out of a batch of 100,000, which is larger than the number of "
     "clusters ([near_copies](benchmarks.md#near_copies)). What is larger here is the saving of labels: 74 % and 75 "
