@@ -22,7 +22,7 @@ SMALLER = {
     "batch_rows = 10_000": "batch_rows = 400",
     "rounds = 4": "rounds = 2",
     "steps = 500": "steps = 15",
-    "trials = 2": "trials = 1",
+    "trials = 5": "trials = 1",
 }
 
 
