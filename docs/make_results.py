@@ -112,16 +112,17 @@ READ = {
     "59 % (the paper: 35 %). After the first million what spreads is ahead of margin: ours with power 1 by 0.0026, "
     "BADGE by 0.0022. By the fifth million power 1 and margin are level, and ours without a power, whose ten million "
     "candidates are about a quarter of all questions, is behind. BADGE, in 50 parts, ends ahead of all, at a hundred "
-    "times the selection time of margin.",
+    "times the selection time of margin. Tests ran beside most of it, so its seconds are upper bounds.",
     "wordlangs-typos": "The round-robin pays. With batches of 100,000 cluster-margin-pairs is ahead of margin by "
     "0.0054 after the first batch and by 0.0037 over the whole curve, both beyond the intervals, and reaches "
     "margin's best with 74 % of its labels (75 % with power 1, which keeps its lead to the end; BADGE: 80 %). But "
     "copies are at most a part of what it pays for: in a pool as large without any "
     "([wordlangs-distinct](#wordlangs-distinct)) it adds about as much, 0.0046 and 0.0027, and with batches of "
-    "20,000 more than here. Nor does it keep copies out of a batch of 100,000, which is larger than the number of "
-    "clusters ([near_copies](benchmarks.md#near_copies)). What is larger here is the saving of labels: 74 % and 75 "
+    "20,000 more than here. Nor does it keep copies out of a batch of 100,000 "
+    "([near_copies](benchmarks.md#near_copies)). What is larger here is the saving of labels: 74 % and 75 "
     "%, where without copies ours needs 88 % with power 1, and never gets there without. The paper's two steps go "
-    "round the same clusters, then forget which question was unsure, and are behind margin.",
+    "round the same clusters, then forget which question was unsure, and end behind margin. Other "
+    "work ran beside the first two trials, so seconds are upper bounds.",
     "wordlangs-distinct": "Without copies the round-robin pays as well: beyond the intervals over the whole curve "
     "with batches of 100,000, and with 20,000 by more than in wordlangs-typos. With 100,000 the lead without a "
     "power is gone by the fourth batch.",
