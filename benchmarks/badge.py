@@ -12,8 +12,9 @@ import os
 import numpy as np
 
 import hedgerow as hr
-from hedgerow import seeding, threads
-from hedgerow.blocks import open_rows
+from hedgerow import machine as threads
+from hedgerow.pool.blocks import open_rows
+from hedgerow.strategies import seeding
 from layers import make_pool
 from runner import arguments, in_fresh_process, measure, save
 

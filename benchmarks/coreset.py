@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 import hedgerow as hr
-from hedgerow import centers
+from hedgerow.strategies import centers
 from layers import make_pool
 from runner import arguments, in_fresh_process, measure, peak_memory, save
 

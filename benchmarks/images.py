@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import hedgerow as hr
-from hedgerow.experiments.features import write_features
-from hedgerow.experiments.files import PUBLICATIONS
+from hedgerow.experiments.data.features import write_features
+from hedgerow.experiments.data.files import PUBLICATIONS
 from invariant import check_cut
 from runner import in_fresh_process, installed_version, parser, peak_memory, save
 

@@ -91,7 +91,7 @@ def run_ours(path, threads, settings, sampled=0, mapped=False, repeats=1):
     """(labels, record): one clustering, its phases, its memory, its violations; of repeats the one of median time."""
     pin(threads)
     import hedgerow as hr
-    from hedgerow import growth, hac
+    from hedgerow.clustering import growth, hac
 
     points = np.load(path, mmap_mode="r" if mapped else None)
     hr.cluster(np.array(points[:10_000]), method="certified", average_size=AVERAGE_SIZE, threads=threads)

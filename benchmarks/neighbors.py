@@ -32,9 +32,9 @@ def pin(cores):
 
 def search_by_cells(points, k, more, threads):
     """The lists in the pool's order: the first neighbor search of `linkage`, `more` times as many pairs, no reach."""
-    from hedgerow import hac, layout
-    from hedgerow.merges import Living
-    from hedgerow.threads import team as use_team
+    from hedgerow.clustering import hac, layout
+    from hedgerow.clustering.merges import Living
+    from hedgerow.machine import team as use_team
 
     n = len(points)
     search = layout.Search(k, more * hac.PAIRS, exact=False, seed=SEED)

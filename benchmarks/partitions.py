@@ -9,8 +9,9 @@ CoreSet it is the largest distance from the nearest pick. 200,000 rows of 128 nu
 import numpy as np
 
 import hedgerow as hr
-from hedgerow import centers, seeding, threads
-from hedgerow.blocks import open_rows
+from hedgerow import machine as threads
+from hedgerow.pool.blocks import open_rows
+from hedgerow.strategies import centers, seeding
 from layers import make_pool
 from runner import arguments, measure, save
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hedgerow.experiments.texts import encode_texts
-from hedgerow.experiments.words import list_words
+from hedgerow.experiments.data.texts import encode_texts
+from hedgerow.experiments.data.words import list_words
 from hedgerow.kernels.grams import BUCKETS
 from linkage import AVERAGE_SIZE, run_record
 from runner import in_fresh_process, installed_version, parser, save

@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hedgerow.clusters import Clusters, cluster
-    from hedgerow.dendrogram import Dendrogram
+    from hedgerow.clustering.clusters import Clusters, cluster
+    from hedgerow.clustering.dendrogram import Dendrogram
+    from hedgerow.clustering.hac import linkage
     from hedgerow.errors import (
         CampaignError,
         EngineError,
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
         PoolExhaustedError,
         StoreError,
     )
-    from hedgerow.hac import linkage
+    from hedgerow.metrics import average_precision, macro_average_precision
     from hedgerow.pairs import PAIR_STRATEGIES, ClusterMarginPairs, PairBatch, Pairs, PairView, select_pairs
-    from hedgerow.precision import average_precision, macro_average_precision
     from hedgerow.scores import entropies, least_confidences, margins
     from hedgerow.strategies import (
         STRATEGIES,
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "linkage": "hac",
-    "Dendrogram": "dendrogram",
-    "cluster": "clusters",
-    "Clusters": "clusters",
+    "linkage": "clustering.hac",
+    "Dendrogram": "clustering.dendrogram",
+    "cluster": "clustering.clusters",
+    "Clusters": "clustering.clusters",
     "margins": "scores",
     "entropies": "scores",
     "least_confidences": "scores",
@@ -66,8 +66,8 @@ _HOME = {
     "PairView": "pairs",
     "PAIR_STRATEGIES": "pairs",
     "ClusterMarginPairs": "pairs",
-    "average_precision": "precision",
-    "macro_average_precision": "precision",
+    "average_precision": "metrics",
+    "macro_average_precision": "metrics",
     "HedgerowError": "errors",
     "InputError": "errors",
     "PoolExhaustedError": "errors",

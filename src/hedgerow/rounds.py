@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks
-from hedgerow.clusters import Clusters, cluster
+from hedgerow.clustering.clusters import Clusters, cluster
 from hedgerow.errors import InputError
 from hedgerow.tasks import Labels, Places, Playable
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hedgerow import checks, pool
 from hedgerow.errors import InputError
 from hedgerow.kernels.top2 import find_unfit, top2_and_sum, top2_and_sum_narrow, widen_halves
-from hedgerow.threads import Team, available
+from hedgerow.machine import Team, available
 
 Floats = npt.NDArray[Any]
 Scores = npt.NDArray[np.float32]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks
-from hedgerow.clusters import Clusters
+from hedgerow.clustering.clusters import Clusters
 from hedgerow.errors import InputError
 from hedgerow.metrics import METRICS, PAIR_METRICS
 from hedgerow.models import Answering, Fitted, QuestionTrainer, Trainer

@@ -392,12 +392,12 @@ def test_demo(files: Path, run: Run) -> None:
 
 def start(arguments: list[Any], *, stall: bool = False, limit: int | None = None, **options: Any) -> Any:
     """A real process. `stall`: it says "ready" and waits when the file is written but not yet in its place."""
-    lines = ["import signal, sys, time, resource", "import hedgerow.store, hedgerow.cli"]
+    lines = ["import signal, sys, time, resource", "import hedgerow.store.files, hedgerow.cli"]
     # a shell that starts tests in the background has them ignore interrupts, and so their children
     lines.append("signal.signal(signal.SIGINT, signal.default_int_handler)")
     if stall:
         lines.append("def stop(path): print('ready', flush=True); time.sleep(60)")
-        lines.append("hedgerow.store.sync = stop")
+        lines.append("hedgerow.store.files.sync = stop")
     if limit is not None:
         lines.append(f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))")
     lines.append(f"sys.argv = {['hedgerow', *map(str, arguments)]!r}")

@@ -245,8 +245,9 @@ def test_a_folder_knows_all_of_its_data(recipe: Path, whole: Path, tmp_path: Pat
 def test_killed_at_its_first_write_it_goes_on(recipe: Path, whole: Path, tmp_path: Path) -> None:
     program = """
 import os, signal
-from hedgerow import cli, store
-store.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
+from hedgerow import cli
+from hedgerow.store import files
+files.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 cli.main()
 """
     done = run(recipe, tmp_path / "run", program=program)

@@ -8,10 +8,10 @@ import pytest
 
 import hedgerow as hr
 import reference
-from hedgerow import seeding, threads
-from hedgerow.blocks import open_rows
+from hedgerow import machine as threads
 from hedgerow.kernels import seeding as kernels
-from hedgerow.strategies import partitions
+from hedgerow.pool.blocks import open_rows
+from hedgerow.strategies import partitions, seeding
 
 TRIALS = 6_000
 RARE, NEVER = 1e-3, 1e-6  # p-values: of a law that holds, of one that does not

@@ -5,8 +5,8 @@ import pytest
 
 import hedgerow as hr
 import reference
-from hedgerow import centers, threads
-from hedgerow.strategies import View, partitions
+from hedgerow import machine as threads
+from hedgerow.strategies import View, centers, partitions
 
 
 def scale(points, metric):

@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import hedgerow as hr
-from hedgerow import layout
+from hedgerow.clustering import layout
 
 METHODS = ("exact", "certified", "multiround", "assign")
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow import assignment, layout, pool
+from hedgerow import pool
+from hedgerow.clustering import assignment, layout
 
 METHODS = ("exact", "certified")
 

@@ -5,9 +5,9 @@ import pytest
 
 import hedgerow as hr
 import reference
-from hedgerow import multiround
-from hedgerow.neighbors import Neighbors
-from hedgerow.threads import team as use_team
+from hedgerow.clustering import multiround
+from hedgerow.clustering.neighbors import Neighbors
+from hedgerow.machine import team as use_team
 
 
 def random_lists(rng, n, k):

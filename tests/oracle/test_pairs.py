@@ -9,7 +9,7 @@ import pytest
 
 import hedgerow as hr
 import reference
-from hedgerow import threads
+from hedgerow import machine as threads
 from hedgerow.kernels.pick import order_clusters
 from hedgerow.pairs import STREAM
 

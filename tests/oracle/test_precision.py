@@ -38,6 +38,6 @@ def test_large_and_in_pieces(monkeypatch):
     scores += 0.1 * labels.astype(np.float32)
     classes = rng.integers(0, 50, 30_000)
     whole = hr.average_precision(labels, scores), hr.macro_average_precision(labels, scores, classes)
-    monkeypatch.setattr("hedgerow.precision.STEP", 1000)
+    monkeypatch.setattr("hedgerow.metrics.STEP", 1000)
     assert (hr.average_precision(labels, scores), hr.macro_average_precision(labels, scores, classes)) == whole
     assert whole[0] == pytest.approx(average_precision_score(labels, scores), abs=1e-12)

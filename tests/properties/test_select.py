@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hedgerow as hr
-from hedgerow import seeding, threads
-from hedgerow.blocks import open_rows
+from hedgerow import machine as threads
+from hedgerow.pool.blocks import open_rows
+from hedgerow.strategies import seeding
 
 seeds = st.integers(0, 2**32)
 sizes = st.integers(1, 60)

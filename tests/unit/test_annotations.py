@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from hedgerow.experiments import annotations
+from hedgerow.experiments.data import annotations
 
 
 def test_annotation_hides_most_negatives():

@@ -7,7 +7,7 @@ from torch import nn
 
 from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import NGrams, build_ngrams
-from hedgerow.experiments.texts import Texts, encode_texts
+from hedgerow.experiments.data.texts import Texts, encode_texts
 from hedgerow.kernels.grams import BUCKETS
 from hedgerow.models import TorchQuestionTrainer, Training
 from hedgerow.pairs import Pairs

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow import assignment
+from hedgerow.clustering import assignment
 
 
 @pytest.fixture(scope="module")

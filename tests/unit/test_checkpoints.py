@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.checkpoints import Checkpoints, open_checkpoints
+from hedgerow.store.checkpoints import Checkpoints, open_checkpoints
 
 DATA = np.arange(12.0).reshape(6, 2)
 

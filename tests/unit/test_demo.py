@@ -9,7 +9,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from hedgerow.errors import InputError, MissingExtraError, StoreError
-from hedgerow.experiments.datasets import CLASSES, FEWEST_COPIES, MOST_COPIES, TEST_COPIES, load_redundant_digits
+from hedgerow.experiments.data.datasets import CLASSES, FEWEST_COPIES, MOST_COPIES, TEST_COPIES, load_redundant_digits
 from hedgerow.experiments.demo import FULL, QUICK, STRATEGIES, DemoResult, run_demo
 from page import check_self_contained
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.cluster.hierarchy import dendrogram, fcluster, is_valid_linkage
 
 import hedgerow as hr
-from hedgerow.dendrogram import Log, build_tree
+from hedgerow.clustering.dendrogram import Log, build_tree
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import MissingExtraError
-from hedgerow.experiments import features
+from hedgerow.experiments.data import features
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (3, 3, 32, 32), np.uint8)
 

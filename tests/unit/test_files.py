@@ -9,7 +9,7 @@ import pytest
 from scipy.io import savemat
 
 from hedgerow.errors import InputError
-from hedgerow.experiments.files import PUBLICATIONS
+from hedgerow.experiments.data.files import PUBLICATIONS
 
 
 @pytest.fixture

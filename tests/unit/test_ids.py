@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hedgerow import ids as ids_module
-from hedgerow import tables
 from hedgerow.errors import InputError
-from hedgerow.ids import Ids, find_rows, match_ids, open_ids
+from hedgerow.pool import ids as ids_module
+from hedgerow.pool import tables
+from hedgerow.pool.ids import Ids, find_rows, match_ids, open_ids
 
 N = 500
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_matrix, save_npz
 
 import hedgerow as hr
-from hedgerow.experiments import multilabel
+from hedgerow.experiments.data import multilabel
 
 
 def test_mulan(tmp_path):

@@ -301,7 +301,7 @@ def test_a_large_table_is_mapped_from_a_file_that_goes_with_it(
     (scratch := tmp_path / "scratch").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     plain = pool.as_matrix(path, "embeddings")
-    monkeypatch.setattr(pool, "MAP_BYTES", plain.nbytes)
+    monkeypatch.setattr("hedgerow.pool.matrices.MAP_BYTES", plain.nbytes)
     mapped = pool.as_matrix(path, "embeddings")
     assert not isinstance(plain, np.memmap)
     assert isinstance(mapped, np.memmap)
@@ -312,7 +312,7 @@ def test_a_large_table_is_mapped_from_a_file_that_goes_with_it(
 
 def test_a_large_table_and_no_room(tmp_path: Path, values: npt.NDArray[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "pool.parquet", {"embedding": lists(values)})
-    monkeypatch.setattr(pool, "MAP_BYTES", 1)
+    monkeypatch.setattr("hedgerow.pool.matrices.MAP_BYTES", 1)
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("no /dev/full, the device that is always full")

@@ -13,7 +13,7 @@ import pytest
 
 from hedgerow.errors import InputError, StoreError
 from hedgerow.experiments import Arm, Clustering, Dataset, Recipe, report_experiment, run_experiment
-from hedgerow.experiments.datasets import Arrays, Covtype
+from hedgerow.experiments.data.datasets import Arrays, Covtype
 from hedgerow.experiments.records import COLUMNS, list_results, read_run
 from hedgerow.metrics import METRICS
 from hedgerow.strategies import ClusterMargin, Margin, Random

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hedgerow import tables
 from hedgerow.errors import InputError
+from hedgerow.pool import tables
 
 
 def open_table(source: object) -> tables.Table:

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hedgerow.experiments.texts import encode_texts, join_texts
+from hedgerow.experiments.data.texts import encode_texts, join_texts
 from hedgerow.kernels.grams import BUCKETS
 
 STRINGS = ["abc", "", "ñandú", "日本語", "a", "😀x"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.experiments import words
+from hedgerow.experiments.data import words
 
 LISTS = {
     "de": ["und", "haus", "tee", "straße"],

@@ -1,7 +1,7 @@
 """Experiments: trials whose labels are known (paper, section 3). Recipes, datasets, runs that resume, reports."""
 
-from hedgerow.experiments.annotations import MultiLabel, annotate
-from hedgerow.experiments.datasets import Dataset
+from hedgerow.experiments.data.annotations import MultiLabel, annotate
+from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.pages import report_experiment
 from hedgerow.experiments.recipes import Arm, Clustering, Recipe, list_recipes, load_recipe
 from hedgerow.experiments.runs import run_experiment

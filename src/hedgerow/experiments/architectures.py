@@ -27,9 +27,9 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
-from hedgerow.experiments.annotations import MultiLabel
-from hedgerow.experiments.datasets import Dataset
-from hedgerow.experiments.texts import Texts
+from hedgerow.experiments.data.annotations import MultiLabel
+from hedgerow.experiments.data.datasets import Dataset
+from hedgerow.experiments.data.texts import Texts
 from hedgerow.kernels.grams import BUCKETS
 from hedgerow.models import (
     ProgramTrainer,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow import __version__, checks
-from hedgerow.experiments.datasets import CLASSES, SIDE, RedundantDigits, load_redundant_digits
+from hedgerow.experiments.data.datasets import CLASSES, SIDE, RedundantDigits, load_redundant_digits
 from hedgerow.models import SklearnMLP
 from hedgerow.report import (
     Point,

@@ -39,12 +39,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from hedgerow import checks
-from hedgerow.clusters import METHODS
+from hedgerow.clustering.clusters import METHODS
+from hedgerow.clustering.hac import METRICS as DISTANCES
 from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import MODELS
-from hedgerow.experiments.datasets import SOURCES
-from hedgerow.experiments.multilabel import QUESTION_SOURCES
-from hedgerow.hac import METRICS as DISTANCES
+from hedgerow.experiments.data.datasets import SOURCES
+from hedgerow.experiments.data.multilabel import QUESTION_SOURCES
 from hedgerow.metrics import METRICS, PAIR_METRICS
 from hedgerow.pairs import PAIR_STRATEGIES
 from hedgerow.rounds import Plan

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow import pool
-from hedgerow.checkpoints import refuse_damage
-from hedgerow.clusters import METADATA_KEY, Clusters
+from hedgerow.clustering.clusters import METADATA_KEY, Clusters
 from hedgerow.errors import InputError
 from hedgerow.experiments.recipes import Arm, Clustering
 from hedgerow.rounds import Round
 from hedgerow.store import UNREADABLE, atomic_write
+from hedgerow.store.checkpoints import refuse_damage
 
 ROUND_KEY = "hedgerow.round"
 SECONDS_KEY = "hedgerow.seconds"

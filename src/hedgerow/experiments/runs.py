@@ -26,18 +26,18 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow import __version__, checks
-from hedgerow.checkpoints import open_checkpoints
-from hedgerow.clusters import Clusters
+from hedgerow.clustering.clusters import Clusters
 from hedgerow.errors import EngineError, InputError, StoreError
-from hedgerow.experiments.annotations import MultiLabel
-from hedgerow.experiments.datasets import Dataset
+from hedgerow.experiments.data.annotations import MultiLabel
+from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.recipes import Arm, Clustering, Recipe, load_recipe
 from hedgerow.experiments.records import PROSE, Held, Ledger, list_results, read_run, write_results
+from hedgerow.machine import available
 from hedgerow.models import QuestionTrainer, Trainer
 from hedgerow.rounds import Round, State, cluster_pool, open_trial, revive, take_turn
 from hedgerow.store import atomic_write
+from hedgerow.store.checkpoints import open_checkpoints
 from hedgerow.tasks import Playable
-from hedgerow.threads import available
 
 Progress = Callable[[str, float], None]
 LOOK_SECONDS = 1.0  # how often the files of workers are counted, for progress

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks, tables
+from hedgerow import checks
 from hedgerow.errors import InputError
-from hedgerow.ids import Ids, check_id_dtype, match_ids
 from hedgerow.pairs.questions import Pairs
-from hedgerow.tables import Table
+from hedgerow.pool import tables
+from hedgerow.pool.ids import Ids, check_id_dtype, match_ids
+from hedgerow.pool.tables import Table
 
 Values = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hedgerow import checks, pool, scores
 from hedgerow.errors import InputError, PoolExhaustedError
+from hedgerow.machine import team
 from hedgerow.strategies.badge import Badge
 from hedgerow.strategies.cluster_margin import ClusterMargin
 from hedgerow.strategies.coreset import CoreSet
@@ -21,7 +22,6 @@ from hedgerow.strategies.margin import Margin, StochasticMargin
 from hedgerow.strategies.random import Random
 from hedgerow.strategies.uncertainty import Entropy, LeastConfidence
 from hedgerow.strategies.view import View
-from hedgerow.threads import team
 
 __all__ = [
     "STRATEGIES",

@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from hedgerow import checks
-from hedgerow.blocks import open_rows
-from hedgerow.seeding import draw_centers, factor_gradients
+from hedgerow.machine import Team, team
+from hedgerow.pool.blocks import open_rows
 from hedgerow.strategies.partitions import Rows, pick_by_parts
+from hedgerow.strategies.seeding import draw_centers, factor_gradients
 from hedgerow.strategies.view import View
-from hedgerow.threads import Team, team
 
 FIRST = ("largest-norm", "random")
 

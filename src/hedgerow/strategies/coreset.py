@@ -10,12 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from hedgerow import checks
-from hedgerow.blocks import copy_rows
-from hedgerow.centers import Floats, Given, Points, choose_centers, shelve
 from hedgerow.errors import InputError
+from hedgerow.machine import Team, team
+from hedgerow.pool.blocks import copy_rows
+from hedgerow.strategies.centers import Floats, Given, Points, choose_centers, shelve
 from hedgerow.strategies.partitions import Rows, pick_by_parts
 from hedgerow.strategies.view import View
-from hedgerow.threads import Team, team
 
 METRICS = ("euclidean", "cosine")
 # Squared distance up to which two rows are one point. Rows of length 1 in float32 that point the same way differ by

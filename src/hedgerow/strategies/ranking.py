@@ -11,8 +11,8 @@ import numpy.typing as npt
 from hedgerow.errors import InputError
 from hedgerow.kernels.lowest import find_threshold, gather
 from hedgerow.kernels.race import order_bits, race
+from hedgerow.machine import team
 from hedgerow.strategies.view import View
-from hedgerow.threads import team
 
 EVERY_KEY = np.uint32(0xFFFFFFFF)  # no key lies above: a threshold that lets all through
 LEAST_RANGE = 1 << 16  # rows a thread: a few milliseconds of draws, as long as it takes to start one

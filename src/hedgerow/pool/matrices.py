@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import __version__, checks, store, tables
+from hedgerow import __version__, checks, store
 from hedgerow.errors import InputError, StoreError
-from hedgerow.tables import Table
+from hedgerow.pool import tables
+from hedgerow.pool.tables import Table
 
 VIEW_BYTES = 1 << 25  # 32 MiB a chunk of what is in memory or mapped: a view costs nothing, a call little
 MAP_BYTES = 1 << 30  # what is read from a table and is as large as this goes to a temporary file

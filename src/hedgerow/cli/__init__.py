@@ -22,8 +22,8 @@ from hedgerow import __version__
 from hedgerow.errors import HedgerowError, HedgerowWarning, InputError
 
 if TYPE_CHECKING:
-    from hedgerow.ids import Ids
     from hedgerow.pairs.files import Questions
+    from hedgerow.pool.ids import Ids
 
 Progress = Callable[[str, float], None]
 
@@ -122,8 +122,9 @@ def cluster(
     Average linkage: the clusters are the cut of the tree at a threshold, given or found for an average size. The file
     has a row for each row of the pool, in its order, and the settings in its metadata.
     """
-    from hedgerow import clusters, hac, pool, store
-    from hedgerow.ids import open_ids
+    from hedgerow import pool, store
+    from hedgerow.clustering import clusters, hac
+    from hedgerow.pool.ids import open_ids
 
     pool.check_target(out, force=force, inputs=[pool_path])
     if centroids:
@@ -372,7 +373,7 @@ def list_experiments(as_json: Json = False) -> None:
 
 def _read_subset(given: str, n: int, ids: "Ids | None", id_column: str | None) -> Any:
     """A fraction, or the rows that a file names."""
-    from hedgerow.ids import find_rows
+    from hedgerow.pool.ids import find_rows
 
     try:
         return float(given)
@@ -492,7 +493,7 @@ def _read_known(inputs: _Inputs, ids: "Ids | None") -> dict[str, Any]:
     import numpy as np
 
     from hedgerow import checks, pool
-    from hedgerow.ids import find_rows
+    from hedgerow.pool.ids import find_rows
 
     n = pool.count_rows(inputs.predictions, "predictions")
     known: dict[str, Any] = {"labeled": np.zeros(n, np.bool_)}
@@ -530,7 +531,7 @@ def _read_predictions(inputs: _Inputs, needs: frozenset[str]) -> dict[str, Any]:
 
 def _open_ids(paths: list[Path], id_column: str | None) -> "Ids | None":
     """The ids of the pool, after a look at whether the files agree on them. id_column: the first file's."""
-    from hedgerow.ids import open_ids
+    from hedgerow.pool.ids import open_ids
 
     ids = None
     for place, path in enumerate(paths):

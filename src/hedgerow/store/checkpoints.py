@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.errors import StoreError
-from hedgerow.store import UNREADABLE, atomic_write, is_temporary
+from hedgerow.store.files import UNREADABLE, atomic_write, is_temporary
 
 BLOCK_BYTES = 1 << 26  # read at a time for a fingerprint
 NUMBERS = "numbers"  # among the arrays of a file: the numbers, in JSON

@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.blocks import ResidualSource, RowSource
 from hedgerow.errors import InputError
 from hedgerow.kernels import seeding as kernels
-from hedgerow.threads import Team
+from hedgerow.machine import Team
+from hedgerow.pool.blocks import ResidualSource, RowSource
 
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.kernels import nearest
-from hedgerow.threads import Pair, Team
+from hedgerow.machine import Pair, Team
 
 GROUPS = 8  # cells are handed to threads in groups, this many a thread: enough to keep all busy to the end
 ROWS = 1024  # rows of a cell in an exact search

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.blocks import take_rows
+from hedgerow.clustering.vectors import measure_half
 from hedgerow.kernels import cells as kernels
 from hedgerow.kernels.rows import add_rows, sort_by_cell
-from hedgerow.threads import Team
-from hedgerow.vectors import measure_half
+from hedgerow.machine import Team
+from hedgerow.pool.blocks import take_rows
 
 Floats = npt.NDArray[Any]
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.checkpoints import fingerprint
 from hedgerow.errors import MissingExtraError
 from hedgerow.store import atomic_write
+from hedgerow.store.checkpoints import fingerprint
 
 WIDTH = 1280
 BATCH = 100  # images at a time: more do not go faster on a core, and take more memory

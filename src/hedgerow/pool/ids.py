@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks, tables
+from hedgerow import checks
 from hedgerow.errors import InputError
-from hedgerow.tables import Table
+from hedgerow.pool import tables
+from hedgerow.pool.tables import Table
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}")  # so many digits are sure to fit in int64
 

@@ -13,10 +13,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import cells
+from hedgerow.clustering import cells
 from hedgerow.errors import InputError
 from hedgerow.kernels import kcenter as kernels
-from hedgerow.threads import Team
+from hedgerow.machine import Team
 
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]

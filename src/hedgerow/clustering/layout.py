@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import cells
-from hedgerow.dendrogram import Log
+from hedgerow.clustering import cells
+from hedgerow.clustering.dendrogram import Log
+from hedgerow.clustering.merges import Living
+from hedgerow.clustering.neighbors import Neighbors, find_in_cells, find_neighbors
+from hedgerow.clustering.vectors import Vectors
 from hedgerow.kernels import rows as kernels
 from hedgerow.kernels.gathering import gather_rows
-from hedgerow.merges import Living
-from hedgerow.neighbors import Neighbors, find_in_cells, find_neighbors
-from hedgerow.threads import Team
-from hedgerow.vectors import Vectors
+from hedgerow.machine import Team
 
 FEW = 4_000  # so many clusters are compared pair by pair in no time
 CELL = 125  # rows of a cell: smaller ones make products inefficient, larger ones waste them

@@ -19,16 +19,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks, hac
-from hedgerow.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, raise_log
-from hedgerow.growth import FINEST, Progress, largest_half
+from hedgerow import checks
+from hedgerow.clustering import hac
+from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, raise_log
+from hedgerow.clustering.growth import FINEST, Progress, largest_half
+from hedgerow.clustering.layout import Layout, Search, look_around, sort_living, sort_points
+from hedgerow.clustering.merges import Lists, Living, link_lists
+from hedgerow.clustering.neighbors import Neighbors
+from hedgerow.clustering.vectors import Vectors, open_vectors
 from hedgerow.kernels import graph as kernels
-from hedgerow.layout import Layout, Search, look_around, sort_living, sort_points
-from hedgerow.merges import Lists, Living, link_lists
-from hedgerow.neighbors import Neighbors
-from hedgerow.threads import Team
-from hedgerow.threads import team as use_team
-from hedgerow.vectors import Vectors, open_vectors
+from hedgerow.machine import Team
+from hedgerow.machine import team as use_team
 
 ROUNDS = 3  # if nothing else is asked for
 REACH = 2.0  # tau / epsilon: edges beyond epsilon count against a merge

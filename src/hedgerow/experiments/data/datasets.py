@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks, tables
+from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
-from hedgerow.experiments.features import load_features
-from hedgerow.experiments.files import PUBLICATIONS
+from hedgerow.experiments.data.features import load_features
+from hedgerow.experiments.data.files import PUBLICATIONS
+from hedgerow.pool import tables
 from hedgerow.tasks import Task
 
 Progress = Callable[[str, float], None]

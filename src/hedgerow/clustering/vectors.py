@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.blocks import take_rows
 from hedgerow.errors import InputError
 from hedgerow.kernels import rows as kernels
-from hedgerow.threads import Team
+from hedgerow.machine import Team
+from hedgerow.pool.blocks import take_rows
 
 BLOCK = 1 << 14  # rows read and prepared at a time
 LEAST, MOST = 1e-140, 1e140  # magnitudes whose squares, and sums of them, float64 holds

@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import cells, checks, hac
-from hedgerow.dendrogram import Dendrogram
+from hedgerow import checks
+from hedgerow.clustering import cells, hac
+from hedgerow.clustering.dendrogram import Dendrogram
+from hedgerow.clustering.growth import FINEST, ROUNDING, Progress
+from hedgerow.clustering.vectors import BLOCK, Vectors, average_groups, measure_half, open_vectors
 from hedgerow.errors import InputError
-from hedgerow.growth import FINEST, ROUNDING, Progress
 from hedgerow.kernels import centroids as kernels
-from hedgerow.threads import Team
-from hedgerow.threads import team as use_team
-from hedgerow.vectors import BLOCK, Vectors, average_groups, measure_half, open_vectors
+from hedgerow.machine import Team
+from hedgerow.machine import team as use_team
 
 SUBSET = 0.1  # of the pool, if nothing else is asked for
 FEW = 8_192  # centroids that every point is compared with

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.dendrogram import Log, join_logs
+from hedgerow.clustering.dendrogram import Log, join_logs
+from hedgerow.clustering.neighbors import Neighbors
 from hedgerow.kernels import merging
 from hedgerow.kernels.gathering import gather_rows
-from hedgerow.neighbors import Neighbors
-from hedgerow.threads import Team
+from hedgerow.machine import Team
 
 
 @dataclass(frozen=True)

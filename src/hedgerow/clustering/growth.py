@@ -14,14 +14,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.checkpoints import Checkpoints
-from hedgerow.dendrogram import Log, cut_log, join_logs, raise_log
+from hedgerow.clustering.dendrogram import Log, cut_log, join_logs, raise_log
+from hedgerow.clustering.layout import Layout, Search, look_around, sort_living, sort_points
+from hedgerow.clustering.merges import Limits, Living, merge_round
+from hedgerow.clustering.neighbors import Neighbors
+from hedgerow.clustering.vectors import Vectors, average_groups
 from hedgerow.kernels import forest
-from hedgerow.layout import Layout, Search, look_around, sort_living, sort_points
-from hedgerow.merges import Limits, Living, merge_round
-from hedgerow.neighbors import Neighbors
-from hedgerow.threads import Team
-from hedgerow.vectors import Vectors, average_groups
+from hedgerow.machine import Team
+from hedgerow.store.checkpoints import Checkpoints
 
 HARDER = 2.0  # how many times as many pairs of cells are compared in a pass
 RARE = 1e-3  # share of clusters that a pass finds a merge for; the next would find a tenth of that

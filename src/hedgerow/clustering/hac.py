@@ -26,14 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import __version__, checks, pool
-from hedgerow.checkpoints import Checkpoints, open_checkpoints
-from hedgerow.dendrogram import Dendrogram, Log, build_tree
+from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
+from hedgerow.clustering.growth import FINEST, Goal, Progress, grow, largest_half
+from hedgerow.clustering.layout import Search
+from hedgerow.clustering.vectors import Vectors, open_vectors
 from hedgerow.errors import HedgerowWarning, InputError
-from hedgerow.growth import FINEST, Goal, Progress, grow, largest_half
-from hedgerow.layout import Search
-from hedgerow.threads import Team, available
-from hedgerow.threads import team as use_team
-from hedgerow.vectors import Vectors, open_vectors
+from hedgerow.machine import Team, available
+from hedgerow.machine import team as use_team
+from hedgerow.store.checkpoints import Checkpoints, open_checkpoints
 
 METRICS = ("cosine", "sqeuclidean", "euclidean")
 METHODS = ("exact", "certified")

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import assignment, checks, hac, multiround, pool, store
-from hedgerow.assignment import Centroids
-from hedgerow.dendrogram import Dendrogram
+from hedgerow import checks, pool, store
+from hedgerow.clustering import assignment, hac, multiround
+from hedgerow.clustering.assignment import Centroids
+from hedgerow.clustering.dendrogram import Dendrogram
+from hedgerow.clustering.growth import Progress
+from hedgerow.clustering.vectors import BLOCK, Vectors, open_vectors
 from hedgerow.errors import InputError, StoreError
-from hedgerow.growth import Progress
-from hedgerow.threads import team as use_team
-from hedgerow.vectors import BLOCK, Vectors, open_vectors
+from hedgerow.machine import team as use_team
 
 AVERAGE_SIZE = 10.0  # the paper's choice for large pools: k_m = 10 k_t candidates then cover about k_t clusters
 EXACT_UP_TO = 20_000  # points for which comparing all pairs takes a few seconds

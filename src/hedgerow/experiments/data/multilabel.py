@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow import checks, tables
+from hedgerow import checks
 from hedgerow.errors import InputError
-from hedgerow.experiments.annotations import MultiLabel, annotate
-from hedgerow.experiments.texts import encode_texts
-from hedgerow.experiments.words import Words
+from hedgerow.experiments.data.annotations import MultiLabel, annotate
+from hedgerow.experiments.data.texts import encode_texts
+from hedgerow.experiments.data.words import Words
+from hedgerow.pool import tables
 from hedgerow.store import UNREADABLE
 
 Progress = Callable[[str, float], None]

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
-from hedgerow.experiments.annotations import MultiLabel, annotate
-from hedgerow.experiments.texts import Texts, encode_texts, join_texts
+from hedgerow.experiments.data.annotations import MultiLabel, annotate
+from hedgerow.experiments.data.texts import Texts, encode_texts, join_texts
 from hedgerow.pairs import Pairs
 from hedgerow.tasks import Annotated
 
