@@ -62,6 +62,41 @@ def test_save_and_load(points, tmp_path):
     clusters.save(tmp_path / "c.parquet", force=True)
 
 
+@pytest.mark.parametrize("ids", [[f"item-{i}" for i in range(400)], np.arange(400)[::-1] * 7])
+def test_ids_are_saved_with_the_labels_and_loaded(points, tmp_path, ids):
+    hr.cluster(points).save(tmp_path / "c.parquet", ids=ids)
+    loaded = hr.Clusters.load(tmp_path / "c.parquet")
+    assert loaded.ids.tolist() == list(ids)
+    loaded.save(tmp_path / "again.parquet")
+    assert hr.Clusters.load(tmp_path / "again.parquet").ids.tolist() == list(ids)
+    loaded.save(tmp_path / "again.parquet", ids=np.arange(400), force=True)
+    assert hr.Clusters.load(tmp_path / "again.parquet").ids.tolist() == list(range(400))
+
+
+def test_without_ids(points, tmp_path):
+    clusters = hr.cluster(points)
+    assert clusters.ids is None
+    clusters.save(tmp_path / "c.parquet")
+    assert hr.Clusters.load(tmp_path / "c.parquet").ids is None
+
+
+def test_ids_must_be_distinct(points, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    clusters = hr.cluster(points)
+    with pytest.raises(hr.InputError, match="'a' more than once"):
+        clusters.save(tmp_path / "c.parquet", ids=["a", "a", *map(str, range(398))])
+    with pytest.raises(hr.InputError, match="whole numbers or strings"):
+        clusters.save(tmp_path / "c.parquet", ids=np.linspace(0, 1, 400))
+    assert list(tmp_path.iterdir()) == []
+    clusters.save(tmp_path / "c.parquet")
+    table = pq.read_table(tmp_path / "c.parquet")
+    pq.write_table(table.append_column("id", pa.array([1] * 400)), tmp_path / "c.parquet")
+    with pytest.raises(hr.InputError, match="1 more than once"):
+        hr.Clusters.load(tmp_path / "c.parquet")
+
+
 def test_load_refuses_a_file_of_somebody_else(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq

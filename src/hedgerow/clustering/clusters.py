@@ -22,6 +22,7 @@ from hedgerow.clustering.growth import Progress
 from hedgerow.clustering.vectors import BLOCK, Vectors, open_vectors
 from hedgerow.errors import InputError, StoreError
 from hedgerow.machine import team as use_team
+from hedgerow.pool.ids import Ids, check_id_dtype, open_ids
 
 AVERAGE_SIZE = 10.0  # the paper's choice for large pools: k_m = 10 k_t candidates then cover about k_t clusters
 EXACT_UP_TO = 20_000  # points for which comparing all pairs takes a few seconds
@@ -40,6 +41,16 @@ class Clusters:
     method: str
     tree: Dendrogram | None = None
     centroids: Centroids | None = field(default=None, repr=False)
+    row_ids: Ids | None = field(default=None, repr=False)  # the pool's ids; read only when they are needed
+
+    @cached_property
+    def ids(self) -> npt.NDArray[Any] | None:
+        """The id of each row (n,), int64 or strings (dtype object); None if the pool has no ids.
+
+        Read from where the pool keeps them on first use, so that clusters of ten million rows do not hold ten million
+        strings.
+        """
+        return None if self.row_ids is None else self.row_ids.array()
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
@@ -100,18 +111,29 @@ class Clusters:
         centroids: bool = False,
         force: bool = False,
     ) -> None:
-        """Writes Parquet: column `cluster` in the order of the pool, `id` before it if given. The tree is not kept.
+        """Write Parquet with the columns `id` (if there are ids) and `cluster`, in the order of the pool.
 
+        ids: written in place of the clusters' own; distinct integers or strings, one per row. The tree is not saved.
         centroids: write them too, n_clusters x d float32, to a file beside: `clusters.centroids.npz` for
         `clusters.parquet`. What is loaded from the two can `assign`.
         """
-        columns = {"cluster": self.labels} if ids is None else {"id": np.asarray(ids), "cluster": self.labels}
         pool.check_target(path, force=force)
-        pool.make_table(columns)  # what cannot be written is found before anything is
+        columns = self._make_columns(ids)
         told = self.settings()
         if centroids:
             told["centroids"] = self._save_centroids(name_beside(path), force)
         pool.write_table(path, columns, {METADATA_KEY: json.dumps(told)}, force=force)
+
+    def _make_columns(self, ids: Any) -> dict[str, npt.NDArray[Any]]:
+        """The columns to write, checked before anything is written."""
+        if ids is None:
+            found = None if self.row_ids is None else self.row_ids.array()
+            return {"cluster": self.labels} if found is None else {"id": found, "cluster": self.labels}
+        columns = {"id": np.asarray(ids), "cluster": self.labels}
+        pool.make_table(columns)
+        check_id_dtype(columns["id"].dtype, "ids")
+        checks.distinct(columns["id"], "ids")
+        return columns
 
     def _save_centroids(self, path: Path, force: bool) -> str:
         """Writes the centroids; returns the mark by which the two files know each other."""
@@ -124,7 +146,7 @@ class Clusters:
 
     @classmethod
     def load(cls, path: str | Path) -> "Clusters":
-        """Reads what `save` wrote, with the centroids if their file is beside."""
+        """Read what `save` wrote: labels, ids if there are any, and the centroids if their file is beside it."""
         stored = pool.read_metadata(path).get(METADATA_KEY)
         if stored is None:
             raise InputError(f"{path} was not written by Clusters.save or `hedgerow cluster`: it lacks their metadata")
@@ -143,6 +165,7 @@ class Clusters:
             metric,
             method,
             centroids=load_centroids(beside, mark) if mark is not None and beside.exists() else None,
+            row_ids=open_ids(path),
         )
 
 
