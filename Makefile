@@ -11,15 +11,18 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: setup ## Watch Cluster-Margin, Margin and Random label a pool of digits; writes a report
+demo: ## Watch Cluster-Margin, Margin and Random label a pool of digits; writes a report
+	@scripts/setup sklearn
 	@.venv/bin/hedgerow demo
 
 .PHONY: test
-test: setup ## Run every test
-	@.venv/bin/python -m pytest
+test: setup ## Run every test, in as many processes as there are cores, and name the slowest
+	@scripts/setup-browser >/dev/null || test -z "$$CI"
+	@.venv/bin/python -m pytest --numprocesses auto --dist worksteal --durations 25
 
 .PHONY: lint
-lint: setup ## Check style (ruff) and types (mypy strict on src)
+lint: ## Check style (ruff) and types (mypy strict on src)
+	@scripts/setup lint
 	@.venv/bin/python -m ruff check .
 	@.venv/bin/python -m ruff format --check .
 	@.venv/bin/python -m mypy
@@ -41,7 +44,7 @@ lock: ## Resolve the newest allowed versions into constraints.txt
 	@scripts/lock
 
 .PHONY: setup
-setup: ## Only make the virtual environment ready
+setup: ## Install what the tests need into the virtual environment
 	@scripts/setup dev
 
 .PHONY: clean

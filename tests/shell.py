@@ -1,12 +1,37 @@
-"""The command line as a user starts it, for tests that kill it."""
+"""The command line in tests: as a process that can be killed, or in this process (the fixture `run`)."""
 
 import csv
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 START = "from hedgerow.cli import main\nif __name__ == '__main__':\n    main()"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    error: str
+
+
+Run = Callable[..., Answer]
+
+
+def one_line(answer: Answer, code: int, *parts: str) -> None:
+    """The command failed with one line on standard error that contains every part, and printed nothing else."""
+    assert answer.code == code, answer
+    assert answer.out == ""
+    assert answer.error.startswith("hedgerow: ")
+    assert answer.error.count("\n") == 1
+    assert answer.error.endswith("\n")
+    for part in parts:
+        assert part in answer.error
 
 
 def start(*arguments: Any, program: str = START) -> list[str]:
@@ -18,7 +43,7 @@ def call(*arguments: Any, program: str = START) -> subprocess.CompletedProcess[s
 
 
 def read_values(folder: Path) -> list[tuple[str, ...]]:
-    """The results without their times and memory."""
+    """The results without times and memory."""
     with (folder / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
     return [tuple(value for key, value in row.items() if "seconds" not in key and "bytes" not in key) for row in rows]

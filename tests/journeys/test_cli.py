@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import hedgerow as hr
-from hedgerow import cli, store
+from hedgerow import store
+from shell import Answer, Run, one_line
 
 N, CLASSES = 400, 4
 IDS = [f"image-{row:03}" for row in range(N)]
-
-
-@dataclass(frozen=True)
-class Answer:
-    code: int
-    out: str
-    error: str
-
-
-Run = Callable[..., Answer]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`run("select", ...)` is `hedgerow select ...` without the start of an interpreter."""
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main puts its own in place
-
-    def call(*arguments: Any) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["hedgerow", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        out, error = capsys.readouterr()
-        assert isinstance(exit_.value.code, int)
-        return Answer(exit_.value.code, out, error)
-
-    return call
 
 
 @pytest.fixture
@@ -67,16 +40,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pq.write_table(pa.table({"id": IDS, "cluster": np.arange(N) // 5}), tmp_path / "clusters.parquet")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def one_line(answer: Answer, code: int, *parts: str) -> None:
-    assert answer.code == code, answer
-    assert answer.out == ""
-    assert answer.error.startswith("hedgerow: ")
-    assert answer.error.count("\n") == 1
-    assert answer.error.endswith("\n")
-    for part in parts:
-        assert part in answer.error
 
 
 def select(*more: Any, clusters: str | None = "clusters.parquet", k: int = 20) -> list[Any]:

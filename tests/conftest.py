@@ -1,0 +1,62 @@
+"""Fixtures for every test: the command line without a process, and a browser for pages."""
+
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shell import Answer, Run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+SETUP_BROWSER = Path(__file__).resolve().parents[1] / "scripts" / "setup-browser"
+# Debian's chromium in a container: no sandbox for root, no graphics card, and no traffic of its own.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`run("select", ...)` is `hedgerow select ...` in this process, which saves the start of an interpreter."""
+    from hedgerow import cli
+
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main installs its own
+
+    def call(*arguments: Any) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["hedgerow", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out, error = capsys.readouterr()
+        assert isinstance(exit_.value.code, int)
+        return Answer(exit_.value.code, out, error)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """Chromium, driven by playwright. Without one the test is skipped, except in CI, where it fails."""
+    found = subprocess.run([str(SETUP_BROWSER)], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        reason = found.stderr.strip().splitlines()[-1]
+        if os.environ.get("CI"):
+            pytest.fail(f"scripts/setup-browser: {reason}")
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=found.stdout.strip(), args=CHROMIUM_FLAGS)
+        yield chromium
+        chromium.close()
