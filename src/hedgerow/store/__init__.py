@@ -1,4 +1,4 @@
-"""What is kept on disk: files that are whole or absent, and the finished phases of a long run."""
+"""Storage: atomic files, and checkpoints of long runs."""
 
 from hedgerow.store.files import UNREADABLE, atomic_write, check_target, is_temporary, sync
 

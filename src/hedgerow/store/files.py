@@ -1,9 +1,8 @@
-"""Files that are whole or absent: write beside, sync, rename.
+"""Atomic files: write to a temporary file in the same folder, sync, rename.
 
-A reader, and a run that resumes, sees the old file or the new one and nothing in between, also when the writer is
-killed or the machine stops. A killed writer can leave its temporary behind, a hidden file with its host and process in
-its name: it is never read, and the next write to the same target on that host removes it. What a file holds is its
-writer's business.
+A reader sees the old file or the new one and nothing in between, even if the writer is killed or the machine stops. A
+killed writer can leave its temporary file behind, a hidden file with the host and the process in its name: it is never
+read, and the next write to the same target on that host removes it. This module does not know what the files contain.
 """
 
 import itertools
@@ -18,18 +17,18 @@ from pathlib import Path
 
 from hedgerow.errors import StoreError
 
-# What reading a damaged .npz file or its numbers may raise.
+# The exceptions that reading a damaged .npz or JSON file may raise.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, NotImplementedError, zipfile.BadZipFile)
-_turns = itertools.count()  # two threads of one process never share a temporary
+_turns = itertools.count()  # so that two threads of one process never share a temporary file
 
 
 def check_target(path: str | Path, *, force: bool = True) -> Path:
-    """The path a file can be written to, links followed; to be called before the long work that fills the file."""
+    """Check that a file can be written, before the long work that fills it; the path with links resolved."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
-        raise StoreError(f"{path} is not a file: name a file to write")
+        raise StoreError(f"{path} is not a file: give the path of a file")
     if target.exists() and not force:
-        raise StoreError(f"{path} exists: pass --force (force=True in Python) to replace it, or name another file")
+        raise StoreError(f"{path} exists: pass --force (force=True in Python) to replace it, or choose another path")
     if not target.parent.is_dir():
         raise StoreError(f"{path} cannot be written: the folder {target.parent} does not exist")
     if not os.access(target.parent, os.W_OK | os.X_OK):
@@ -39,10 +38,10 @@ def check_target(path: str | Path, *, force: bool = True) -> Path:
 
 @contextmanager
 def atomic_write(path: str | Path, *, force: bool = True) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; when the block ends well, it becomes `path`.
+    """Yield a temporary path in the same folder; it is renamed to `path` when the block succeeds.
 
-    The temporary keeps the suffix, for writers that go by it. On an exception it is removed and the target is as it
-    was. With `force=False` a target that exists is refused, when the block begins and again when it ends.
+    The temporary path has the same suffix, for writers that look at it. On an exception it is removed and the target is
+    unchanged. With `force=False` an existing target is refused, when the block begins and again when it ends.
     """
     target = check_target(path, force=force)
     _sweep(target)
@@ -53,7 +52,7 @@ def atomic_write(path: str | Path, *, force: bool = True) -> Iterator[Path]:
         sync(temporary)
         check_target(path, force=force)
         temporary.replace(target)
-        sync(target.parent)  # the rename itself is on the disk only when the folder is
+        sync(target.parent)  # the rename is durable only after the folder is synced
     except OSError as error:
         raise StoreError(f"writing {path} failed: {error.strerror or error}") from error
     finally:
@@ -61,22 +60,22 @@ def atomic_write(path: str | Path, *, force: bool = True) -> Iterator[Path]:
 
 
 def _name_ends(target: Path) -> tuple[str, str]:
-    """How the names of its temporaries begin and end: hidden, and with the suffix that writers go by.
+    """The prefix and suffix of the names of temporary files: hidden, and with the suffix of the target.
 
-    The host is in them because a folder may be shared, and process numbers mean nothing on another machine.
+    The host is part of the name because a folder may be shared, and a process id means nothing on another machine.
     """
     host = re.sub(r"\W", "_", socket.gethostname())
     return f".{target.stem}.{host}-", f".tmp{target.suffix}"
 
 
 def is_temporary(path: Path, target: Path) -> bool:
-    """Whether a file is one that `atomic_write` to a target left behind, on this host."""
+    """Whether a file is a temporary file of `atomic_write` to this target, on this host."""
     head, tail = _name_ends(target)
     return path.name.startswith(head) and path.name.endswith(tail)
 
 
 def _sweep(target: Path) -> None:
-    """Remove this target's temporaries whose processes are no more."""
+    """Remove the temporary files of this target whose processes have ended."""
     head, tail = _name_ends(target)
     for path in target.parent.glob(f"{escape(head)}*{escape(tail)}"):
         process = path.name.removeprefix(head).partition("-")[0]
@@ -86,16 +85,16 @@ def _sweep(target: Path) -> None:
 
 def _is_alive(process: int) -> bool:
     try:
-        os.kill(process, 0)  # signal 0 only asks
+        os.kill(process, 0)  # signal 0 only checks
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # it is somebody else's
+    except PermissionError:  # it belongs to another user
         return True
     return True
 
 
 def sync(path: Path) -> None:
-    """Has the disk hold what was written to a file, or renamed in a folder."""
+    """Flush a file, or the renames in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
