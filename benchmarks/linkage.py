@@ -95,7 +95,7 @@ def run_ours(path, threads, settings, sampled=0, mapped=False, repeats=1):
 
     points = np.load(path, mmap_mode="r" if mapped else None)
     hr.cluster(np.array(points[:10_000]), method="certified", average_size=AVERAGE_SIZE, threads=threads)
-    rounds = [(growth, name) for name in ("sort_points", "look_around", "merge_round")]
+    rounds = [(growth, name) for name in ("sort_points", "search_neighbors", "merge_round")]
     records = []
     for _ in range(repeats):
         with watch([(hac, "open_vectors"), *rounds]) as calls:
@@ -114,7 +114,7 @@ def run_ours(path, threads, settings, sampled=0, mapped=False, repeats=1):
 
 def split(calls, told):
     """Where the time went: the first search (sorting into cells and search), what follows, and its parts."""
-    looks = [call for call in calls if call[0] == "look_around"]
+    looks = [call for call in calls if call[0] == "search_neighbors"]
     opening = next(call for call in calls if call[0] == "open_vectors")
     first = [next(call for call in calls if call[0] == "sort_points"), looks[0]]
     parts = {}

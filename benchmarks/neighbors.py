@@ -33,19 +33,19 @@ def pin(cores):
 def search_by_cells(points, k, more, threads):
     """The lists in the pool's order: the first neighbor search of `linkage`, `more` times as many pairs, no reach."""
     from hedgerow.clustering import hac, layout
-    from hedgerow.clustering.merges import Living
+    from hedgerow.clustering.merges import Active
     from hedgerow.machine import team as use_team
 
     n = len(points)
     search = layout.Search(k, more * hac.PAIRS, exact=False, seed=SEED)
     with use_team(threads) as team:
-        pool = Living(np.arange(n), points, np.full(n, 0.5, np.float32), np.ones(n, np.int64))
-        living, cells = layout.sort_living(pool, search, team)
-        found = layout.look_around(living, cells, search, np.inf, team)
+        pool = Active(np.arange(n), points, np.full(n, 0.5, np.float32), np.ones(n, np.int64))
+        active, cells = layout.sort_clusters(pool, search, team)
+        found = layout.search_neighbors(active, cells, search, np.inf, team)
         ids = np.empty((n, k), np.int64)
 
         def name(lo, hi):
-            ids[living.point[lo:hi]] = np.where(found.ids[lo:hi] >= 0, living.point[found.ids[lo:hi]], -1)
+            ids[active.point[lo:hi]] = np.where(found.ids[lo:hi] >= 0, active.point[found.ids[lo:hi]], -1)
 
         team.ranges(name, n)
     return ids

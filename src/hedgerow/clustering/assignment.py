@@ -174,17 +174,17 @@ def find_nearest(
     gap = np.full(len(rows), np.inf)
     if not len(centroids):
         return nearest, gap
-    shelves = shelve(centroids, team)
+    index = index_centroids(centroids, team)
 
     def look(start: int) -> None:
         block = vectors.take(rows[start : start + BLOCK])
         with np.errstate(over="ignore", invalid="ignore"):  # a point beyond float32 is near to nobody
-            best, gaps = compare(block, shelves)
+            best, gaps = compare(block, index)
             # Where float32 cannot tell the nearest from others, float64 does.
-            close = np.flatnonzero(gaps < FINEST * (measure_half(block) + shelves.half[best]))
+            close = np.flatnonzero(gaps < FINEST * (measure_half(block) + index.half[best]))
             if len(close):
-                best[close], gaps[close] = compare(block[close].astype(np.float64), shelves)
-        nearest[start : start + BLOCK] = shelves.numbers[best]
+                best[close], gaps[close] = compare(block[close].astype(np.float64), index)
+        nearest[start : start + BLOCK] = index.numbers[best]
         gap[start : start + BLOCK] = gaps
         progress("assigning", min(1.0, (start + BLOCK) / len(rows)))
 
@@ -193,7 +193,7 @@ def find_nearest(
 
 
 @dataclass(frozen=True)
-class Shelves:
+class CentroidIndex:
     """Centroids sorted by cell: cell c holds centroids starts[c]:starts[c + 1]. Of a few, all are in one cell."""
 
     centers: npt.NDArray[np.float32]
@@ -204,7 +204,7 @@ class Shelves:
     half: npt.NDArray[np.float64]  # of the mean squared norms
 
 
-def shelve(centroids: Centroids, team: Team) -> Shelves:
+def index_centroids(centroids: Centroids, team: Team) -> CentroidIndex:
     """Sorts centroids into cells, about twice the square root of their number: looking for cells then costs as much
     as looking into them."""
     count = int(2 * np.sqrt(len(centroids))) if len(centroids) > FEW else 1
@@ -213,38 +213,38 @@ def shelve(centroids: Centroids, team: Team) -> Shelves:
     centers = cells.train_centers(centroids.means[sample], count, rng, team).fine
     order, starts = cells.sort_groups(cells.spread_nearest(centroids.means, centers, team), len(centers))
     means, spread = centroids.means[order], centroids.spread[order].astype(np.float64)
-    return Shelves(centers, starts, order, means, spread, measure_half(means) + spread)
+    return CentroidIndex(centers, starts, order, means, spread, measure_half(means) + spread)
 
 
-def compare(block: npt.NDArray[Any], shelves: Shelves) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def compare(block: npt.NDArray[Any], index: CentroidIndex) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The place of the nearest centroid of every row of a block, among the cells nearest to it, and the gap to it.
 
     In the precision of the block. The gap is measured by differences, which do not cancel. None near: 0 and infinity.
     """
     best = np.zeros(len(block), np.int64)
     value = np.full(len(block), -np.inf, block.dtype)
-    for c, members in visit_cells(block, shelves):
-        for first in range(shelves.starts[c], shelves.starts[c + 1], COLUMNS):
-            some = slice(first, min(first + COLUMNS, shelves.starts[c + 1]))
-            means = shelves.means[some].astype(block.dtype, copy=False)
-            half = shelves.half[some].astype(block.dtype)
+    for c, members in visit_cells(block, index):
+        for first in range(index.starts[c], index.starts[c + 1], COLUMNS):
+            some = slice(first, min(first + COLUMNS, index.starts[c + 1]))
+            means = index.means[some].astype(block.dtype, copy=False)
+            half = index.half[some].astype(block.dtype)
             for start in range(0, len(members), cells.BLOCK):
                 asked = members[start : start + cells.BLOCK]
-                kernels.keep_best(block[asked] @ means.T, half, asked, first, shelves.numbers, best, value)
-    gaps = measure_half(np.subtract(block, shelves.means[best], dtype=np.float64)) + shelves.spread[best]
-    gaps[gaps <= ROUNDING[np.float64] * shelves.half[best]] = 0  # copies are copies
+                kernels.keep_best(block[asked] @ means.T, half, asked, first, index.numbers, best, value)
+    gaps = measure_half(np.subtract(block, index.means[best], dtype=np.float64)) + index.spread[best]
+    gaps[gaps <= ROUNDING[np.float64] * index.half[best]] = 0  # copies are copies
     gaps[np.isneginf(value)] = np.inf
     return best, gaps
 
 
-def visit_cells(block: npt.NDArray[Any], shelves: Shelves) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+def visit_cells(block: npt.NDArray[Any], index: CentroidIndex) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
     """The cells that rows of a block are near to, and these rows."""
-    held = np.flatnonzero(np.diff(shelves.starts))
+    held = np.flatnonzero(np.diff(index.starts))
     probes = min(PROBES, len(held))
     if len(held) == probes:
         yield from ((int(c), np.arange(len(block))) for c in held)
         return
-    centers, half = shelves.centers[held], cells.half_norms(shelves.centers[held])
+    centers, half = index.centers[held], cells.half_norms(index.centers[held])
     chosen = np.empty((len(block), probes), np.int64)
     for start in range(0, len(block), cells.BLOCK):
         gaps = half - block[start : start + cells.BLOCK] @ centers.T

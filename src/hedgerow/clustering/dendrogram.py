@@ -94,14 +94,14 @@ def join_logs(logs: Sequence[Log]) -> Log:
 
 def build_tree(n: int, log: Log) -> Dendrogram:
     """The log as a tree, lowest merge first. A merge found late is as high as the merges below it, at least."""
-    log = raise_log(n, log)
+    log = make_monotone(n, log)
     order = np.argsort(log.heights, kind="stable")  # stable: of equal heights the one below comes first
     merges = np.empty((len(log), 2), np.int64)
     forest.number_nodes(log.left[order], log.right[order], np.arange(n), merges)
     return Dendrogram(n, merges, log.heights[order])
 
 
-def raise_log(n: int, log: Log) -> Log:
+def make_monotone(n: int, log: Log) -> Log:
     """The log with no merge lower than those below it."""
     heights = log.heights.copy()
     forest.raise_heights(log.left, log.right, heights, np.zeros(n))

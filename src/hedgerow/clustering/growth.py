@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.clustering.dendrogram import Log, cut_log, join_logs, raise_log
-from hedgerow.clustering.layout import Layout, Search, look_around, sort_living, sort_points
-from hedgerow.clustering.merges import Limits, Living, merge_round
+from hedgerow.clustering.dendrogram import Log, cut_log, join_logs, make_monotone
+from hedgerow.clustering.layout import Layout, Search, search_neighbors, sort_clusters, sort_points
+from hedgerow.clustering.merges import Active, Limits, merge_round
 from hedgerow.clustering.neighbors import Neighbors
 from hedgerow.clustering.vectors import Vectors, average_groups
 from hedgerow.kernels import forest
@@ -26,6 +26,7 @@ from hedgerow.store.checkpoints import Checkpoints
 HARDER = 2.0  # how many times as many pairs of cells are compared in a pass
 RARE = 1e-3  # share of clusters that a pass finds a merge for; the next would find a tenth of that
 MOST_PASSES = 16  # two or three are usual
+STATE_FORMAT = 2  # of the files in a workdir: one written in another format is refused
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # of a gap, relative to the largest half norm
 FINEST = 4 * ROUNDING[np.float32]  # likewise: gaps below are told apart in float64
 
@@ -61,14 +62,14 @@ class Goal:
 class State:
     """Between two rounds: the clusters that may still merge, the merges so far, and how the next round looks."""
 
-    living: Living
+    active: Active
     log: Log
     search: Search
     cap: float  # merges beyond it are not part of the cut
     turn: int  # rounds made
     passes: int  # 0 while the tree grows, then the number of the pass
     before: int  # merges before this pass began
-    copies: int  # merges of equal points
+    duplicates: int  # merges of equal points
 
 
 def grow(
@@ -78,7 +79,7 @@ def grow(
     slack: float,
     spread: float,
     team: Team,
-    keep: Checkpoints,
+    checkpoints: Checkpoints,
     progress: Progress,
 ) -> State:
     """The merges up to the goal, in the state after the last of them. spread: the largest half norm of the pool.
@@ -86,24 +87,24 @@ def grow(
     Exact searches need no pass that looks harder: nothing was missed.
     """
     goal = goal.round_down(vectors.dtype)
-    state = load_state(keep)
+    state = load_state(checkpoints)
     layout: Layout | None = None
     if state is None:
-        living, layout, twins = sort_points(vectors, search, team, lambda done: progress("reading", done))
-        state = State(living, twins, search, goal.cap(twins), 0, 0, 0, len(twins))
+        active, layout, duplicates = sort_points(vectors, search, team, lambda done: progress("reading", done))
+        state = State(active, duplicates, search, goal.cap(duplicates), 0, 0, 0, len(duplicates))
     limits = Limits(np.inf, slack, ROUNDING[vectors.dtype] * spread)
-    begun = max(1, len(state.living))
+    begun = max(1, len(state.active))
     while True:
-        if len(state.living) > 1:
-            state = run_round(state, layout, goal, search, limits, team, keep, progress)
+        if len(state.active) > 1:
+            state = run_round(state, layout, goal, search, limits, team, checkpoints, progress)
             layout = None
-            progress(f"pass {state.passes}" if state.passes else "merging", 1 - len(state.living) / begun)
+            progress(f"pass {state.passes}" if state.passes else "merging", 1 - len(state.active) / begun)
         elif search.exact or state.passes == MOST_PASSES or (state.passes and is_rare(state, len(vectors))):
             return state
         else:
             state = begin_pass(state, vectors, goal, search, team)
-            begun = max(1, len(state.living))
-        save_state(keep, state)
+            begun = max(1, len(state.active))
+        save_state(checkpoints, state)
 
 
 def largest_half(vectors: Vectors) -> float:
@@ -120,15 +121,15 @@ def run_round(
     usual: Search,
     limits: Limits,
     team: Team,
-    keep: Checkpoints,
+    checkpoints: Checkpoints,
     progress: Progress,
 ) -> State:
     """One search and all merges that it certifies."""
-    living, search = state.living, state.search
+    active, search = state.active, state.search
     if layout is None:
-        living, layout = sort_living(living, search, team)
+        active, layout = sort_clusters(active, search, team)
     limits = replace(limits, threshold=state.cap)
-    living, log = merge_round(living, search_once(state, living, layout, team, keep, progress), limits, team)
+    active, log = merge_round(active, search_once(state, active, layout, team, checkpoints, progress), limits, team)
     joined = join_logs([state.log, log])
     if len(log):
         pairs = usual.pairs * (HARDER if state.passes else 1)
@@ -137,32 +138,32 @@ def run_round(
         search = replace(search, k=2 * search.k, pairs=2 * search.pairs)
     cap = state.cap if state.passes else min(state.cap, goal.cap(joined))
     search = replace(search, seed=search.seed + 1)
-    return replace(state, living=living, log=joined, search=search, cap=cap, turn=state.turn + 1)
+    return replace(state, active=active, log=joined, search=search, cap=cap, turn=state.turn + 1)
 
 
 def search_once(
-    state: State, living: Living, layout: Layout, team: Team, keep: Checkpoints, progress: Progress
+    state: State, active: Active, layout: Layout, team: Team, checkpoints: Checkpoints, progress: Progress
 ) -> Neighbors:
     """The neighbors of this round; those of the first round, half of all work, are kept."""
-    kept = keep.load("neighbors") if state.turn == 0 else None
+    kept = checkpoints.load("neighbors") if state.turn == 0 else None
     if kept is not None:
         return Neighbors(kept[1]["ids"], kept[1]["gaps"], state.cap)
-    found = look_around(
-        living, layout, state.search, state.cap, team, lambda done: progress(f"neighbors, round {state.turn + 1}", done)
+    found = search_neighbors(
+        active, layout, state.search, state.cap, team, lambda done: progress(f"neighbors, round {state.turn + 1}", done)
     )
     if state.turn == 0:
-        keep.save("neighbors", {}, {"ids": found.ids, "gaps": found.gaps})
+        checkpoints.save("neighbors", {}, {"ids": found.ids, "gaps": found.gaps})
     return found
 
 
 def begin_pass(state: State, vectors: Vectors, goal: Goal, usual: Search, team: Team) -> State:
     """All clusters at the cap, summed anew, to be searched harder and by other cells."""
-    raised = raise_log(len(vectors), state.log)
+    raised = make_monotone(len(vectors), state.log)
     cap = goal.cap(raised)
     log = cut_log(raised, cap)
     passes = state.passes + 1
     search = replace(usual, pairs=HARDER * usual.pairs, seed=usual.seed + 1_000 * passes)
-    return State(gather_clusters(vectors, log, team), log, search, cap, state.turn, passes, len(log), state.copies)
+    return State(gather_clusters(vectors, log, team), log, search, cap, state.turn, passes, len(log), state.duplicates)
 
 
 def is_rare(state: State, n: int) -> bool:
@@ -170,31 +171,31 @@ def is_rare(state: State, n: int) -> bool:
     return len(state.log) - state.before <= RARE * (n - state.before)
 
 
-def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Living:
+def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Active:
     """The clusters that a log of merges leaves, their means summed anew from the points."""
     labels = np.empty(len(vectors), np.int32)
     point = forest.label_log(log.left, log.right, np.empty(len(vectors), np.int64), labels)
     means, half, size = average_groups(vectors, labels, team, vectors.half)
     rounded = np.empty(means.shape, vectors.dtype)
     team.ranges(lambda lo, hi: np.copyto(rounded[lo:hi], means[lo:hi], casting="same_kind"), len(means))
-    return Living(point, rounded, half.astype(vectors.dtype), size)
+    return Active(point, rounded, half.astype(vectors.dtype), size)
 
 
-def save_state(keep: Checkpoints, state: State) -> None:
+def save_state(checkpoints: Checkpoints, state: State) -> None:
     """Keeps a state; it stands for all that came before."""
-    numbers = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before", "copies")}
-    arrays = {f"living-{name}": array for name, array in vars(state.living).items()}
+    numbers = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before", "duplicates")}
+    arrays = {f"active-{name}": array for name, array in vars(state.active).items()}
     arrays |= {f"log-{name}": array for name, array in vars(state.log).items()}
-    keep.save("state", {**numbers, "search": asdict(state.search)}, arrays)
-    keep.drop("neighbors")
+    checkpoints.save("state", {**numbers, "search": asdict(state.search)}, arrays)
+    checkpoints.drop("neighbors")
 
 
-def load_state(keep: Checkpoints) -> State | None:
+def load_state(checkpoints: Checkpoints) -> State | None:
     """The state that was kept last."""
-    kept = keep.load("state")
+    kept = checkpoints.load("state")
     if kept is None:
         return None
     numbers, arrays = kept
-    living = Living(**{name.removeprefix("living-"): arrays[name] for name in arrays if name.startswith("living-")})
+    active = Active(**{name.removeprefix("active-"): arrays[name] for name in arrays if name.startswith("active-")})
     log = Log(**{name.removeprefix("log-"): arrays[name] for name in arrays if name.startswith("log-")})
-    return State(living, log, **{**numbers, "search": Search(**numbers["search"])})
+    return State(active, log, **{**numbers, "search": Search(**numbers["search"])})

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from hedgerow import __version__, checks, pool
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
-from hedgerow.clustering.growth import FINEST, Goal, Progress, grow, largest_half
+from hedgerow.clustering.growth import FINEST, STATE_FORMAT, Goal, Progress, grow, largest_half
 from hedgerow.clustering.layout import Search
 from hedgerow.clustering.vectors import Vectors, open_vectors
 from hedgerow.errors import HedgerowWarning, InputError
@@ -38,7 +38,7 @@ from hedgerow.store.checkpoints import Checkpoints, open_checkpoints
 METRICS = ("cosine", "sqeuclidean", "euclidean")
 METHODS = ("exact", "certified")
 MOST_QUADRATIC = 20_000  # scipy holds n^2 / 2 float64 distances twice: 3 GiB at this size
-TOLD = 1.2  # how much longer lists are once clusters are told who lists them (on clustered pools)
+REVERSE = 1.2  # reverse entries per entry of a neighbor list (on clustered pools)
 PAIRS = 4.7  # pairs of cells compared, a cell: nineteen of twenty neighbors are found at a million rows
 
 
@@ -57,7 +57,7 @@ def estimate(n: int, d: int, *, method: str = "certified", neighbors: int = 15, 
     """What linkage of n points in d dimensions will need; seconds are those of a core of 2021, give or take half."""
     exact = method == "exact"
     word = 8 if exact else 4
-    lists = neighbors * (4 + word) * (1 + TOLD)
+    lists = neighbors * (4 + word) * (1 + REVERSE)
     memory = n * (d * word + lists + 120)  # 120: a dozen numbers a point, and the log
     flops = n * n * d if exact else n * 4e3 * d * (1 + max(0.0, np.log10(max(n, 1) / 1e6)) / 5)
     return Estimate(int(memory), float(1 + flops / (2.5e10 if exact else 2e10) / (threads or available())))
@@ -103,18 +103,18 @@ def linkage(
     check_memory(estimate(n, d, method=method, neighbors=neighbors, threads=threads))
     settings = {
         "metric": metric, "threshold": threshold, "merges": needed, "slack": slack, "search": vars(search),
-        "version": __version__,
+        "version": __version__, "format": STATE_FORMAT,
     }  # fmt: skip
-    keep = open_checkpoints(workdir, [raw], settings)
+    checkpoints = open_checkpoints(workdir, [raw], settings)
     with use_team(threads) as team:
         vectors = open_vectors(raw, metric, np.float64 if search.exact else np.float32, team)
         goal = Goal(limit / vectors.scale, needed)
-        log = grow_finely(vectors, goal, search, slack, team, keep, progress or ignore)
+        log = grow_precisely(vectors, goal, search, slack, team, checkpoints, progress or ignore)
     return build_tree(n, replace(log, heights=vectors.scale * log.heights))
 
 
-def grow_finely(
-    vectors: Vectors, goal: Goal, search: Search, slack: float, team: Team, keep: Checkpoints, progress: Progress
+def grow_precisely(
+    vectors: Vectors, goal: Goal, search: Search, slack: float, team: Team, checkpoints: Checkpoints, progress: Progress
 ) -> Log:
     """The merges up to the goal: by float32 where that tells distances at the cut apart, else in float64.
 
@@ -125,14 +125,14 @@ def grow_finely(
     if vectors.dtype == np.float32:
         finest = FINEST * spread
         if goal.threshold >= finest:
-            state = grow(vectors, goal, search, slack, spread, team, keep, progress)
-            if goal.merges is None or goal.merges <= state.copies or goal.cap(state.log) >= finest:
+            state = grow(vectors, goal, search, slack, spread, team, checkpoints, progress)
+            if goal.merges is None or goal.merges <= state.duplicates or goal.cap(state.log) >= finest:
                 return state.log
-        vectors, keep = sharpen(vectors, search, team), keep.within("float64")
-    return grow(vectors, goal, search, slack, spread, team, keep, progress).log
+        vectors, checkpoints = to_float64(vectors, search, team), checkpoints.within("float64")
+    return grow(vectors, goal, search, slack, spread, team, checkpoints, progress).log
 
 
-def sharpen(vectors: Vectors, search: Search, team: Team) -> Vectors:
+def to_float64(vectors: Vectors, search: Search, team: Team) -> Vectors:
     """The same points in float64, if there is memory for that."""
     needed = estimate(*vectors.raw.shape, neighbors=search.k, threads=team.size)
     check_memory(Estimate(2 * needed.memory, 2 * needed.seconds))

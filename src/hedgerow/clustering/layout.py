@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hedgerow.clustering import cells
 from hedgerow.clustering.dendrogram import Log
-from hedgerow.clustering.merges import Living
+from hedgerow.clustering.merges import Active
 from hedgerow.clustering.neighbors import Neighbors, find_in_cells, find_neighbors
 from hedgerow.clustering.vectors import Vectors
 from hedgerow.kernels import rows as kernels
@@ -43,30 +43,30 @@ class Layout:
     starts: npt.NDArray[np.int64]
 
 
-def look_around(
-    living: Living,
+def search_neighbors(
+    active: Active,
     layout: Layout,
     search: Search,
     reach: float,
     team: Team,
-    tell: Callable[[float], None] | None = None,
+    report: Callable[[float], None] | None = None,
 ) -> Neighbors:
-    """The nearest clusters of every cluster, within reach. tell: hears how much is done."""
+    """The nearest clusters of every cluster, within reach. report: called with the share done."""
     if layout.centers is None:
-        return find_neighbors(living.means, living.half, search.k, team, reach, tell)
+        return find_neighbors(active.means, active.half, search.k, team, reach, report)
     count = int(search.pairs * len(layout.centers.fine))
-    pairs = cells.rank_pairs(living.means, layout.starts, layout.centers, count, team)
-    return find_in_cells(living.means, living.half, search.k, layout.starts, pairs, team, reach, tell)
+    pairs = cells.rank_pairs(active.means, layout.starts, layout.centers, count, team)
+    return find_in_cells(active.means, active.half, search.k, layout.starts, pairs, team, reach, report)
 
 
-def sort_living(living: Living, search: Search, team: Team) -> tuple[Living, Layout]:
+def sort_clusters(active: Active, search: Search, team: Team) -> tuple[Active, Layout]:
     """Clusters sorted by cell; a few stay as they are."""
-    n = len(living)
+    n = len(active)
     if search.exact or n <= FEW:
-        return living, Layout(None, np.array([0, n]))
-    centers = train(living.means.shape, living.means.dtype, partial(gather_rows, living.means), search, team)
-    order, starts = cells.sort_groups(cells.assign_cells(living.means, centers, team), len(centers.fine))
-    return living.take(order, team), Layout(centers, starts)
+        return active, Layout(None, np.array([0, n]))
+    centers = train(active.means.shape, active.means.dtype, partial(gather_rows, active.means), search, team)
+    order, starts = cells.sort_groups(cells.assign_cells(active.means, centers, team), len(centers.fine))
+    return active.take(order, team), Layout(centers, starts)
 
 
 def train(
@@ -87,13 +87,13 @@ def train(
 
 
 def sort_points(
-    vectors: Vectors, search: Search, team: Team, tell: Callable[[float], None]
-) -> tuple[Living, Layout, Log]:
+    vectors: Vectors, search: Search, team: Team, report: Callable[[float], None]
+) -> tuple[Active, Layout, Log]:
     """The distinct points sorted by cell, each a cluster of its copies, and the merges at height 0 that made them."""
     n, d = vectors.raw.shape
     centers = None if search.exact or n <= FEW else train((n, d), vectors.dtype, vectors.take, search, team)
     cell, order = order_points(vectors, centers, team)
-    tell(0.5)
+    report(0.5)
     position = np.empty(n, np.int64)
     position[order] = np.arange(n)
     means = np.empty((n, d), vectors.dtype)
@@ -103,16 +103,16 @@ def sort_points(
         means[position[start : start + len(rows)]] = rows
 
     team.map(place, vectors.starts())
-    tell(1.0)
+    report(1.0)
     copy_of = position  # its memory serves again
     first = order.copy()
     kept = kernels.collapse(means, first, copy_of)
     copies = np.flatnonzero(first[copy_of] != order)
-    twins = Log(first[copy_of[copies]], order[copies], np.zeros(len(copies)))
+    duplicates = Log(first[copy_of[copies]], order[copies], np.zeros(len(copies)))
     first = first[:kept]
     size = np.bincount(copy_of, minlength=kept).astype(np.int64)
     starts = count_starts(cell[first], centers)
-    return Living(first, means[:kept], vectors.half(means[:kept]), size), Layout(centers, starts), twins
+    return Active(first, means[:kept], vectors.half(means[:kept]), size), Layout(centers, starts), duplicates
 
 
 def count_starts(cell: npt.NDArray[np.int32], centers: cells.Centers | None) -> npt.NDArray[np.int64]:

@@ -19,7 +19,7 @@ from hedgerow.machine import Team
 
 
 @dataclass(frozen=True)
-class Living:
+class Active:
     """The clusters that can still merge, a row each, in ascending order of `point`, a point that stands for each."""
 
     point: npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ class Living:
     half: npt.NDArray[Any]  # (n,) half of the mean squared norm
     size: npt.NDArray[np.int64]
 
-    def take(self, rows: npt.NDArray[np.int64], team: Team) -> "Living":
+    def take(self, rows: npt.NDArray[np.int64], team: Team) -> "Active":
         parts = (self.point, self.means, self.half, self.size)
         taken = [np.empty((len(rows), *part.shape[1:]), part.dtype) for part in parts]
 
@@ -39,7 +39,7 @@ class Living:
                     np.take(part, rows[lo:hi], out=into[lo:hi], mode="clip")  # the mode that needs no buffer
 
         team.ranges(fill, len(rows))
-        return Living(*taken)
+        return Active(*taken)
 
     def __len__(self) -> int:
         return len(self.point)
@@ -81,15 +81,15 @@ def link_lists(found: Neighbors, reach: npt.NDArray[Any], team: Team) -> Lists:
     """The lists that were found, and in each whoever lists it and is within its reach (n,)."""
     ids, gaps = found.ids, found.gaps
     n = len(ids)
-    told = np.empty(ids.shape, np.bool_)
+    reverse = np.empty(ids.shape, np.bool_)
     last = gaps[:, -1].copy()
-    team.ranges(lambda lo, hi: merging.mark_told(ids, gaps, last, reach, lo, hi, told), n)
-    # Every thread reads all that is told and writes what concerns its own range: no two write to one list.
+    team.ranges(lambda lo, hi: merging.mark_told(ids, gaps, last, reach, lo, hi, reverse), n)
+    # Every thread reads all reverse entries and writes those of its own range: no two threads write to one list.
     length = np.empty(n, np.int32)
-    team.ranges(lambda lo, hi: merging.count_entries(ids, told, lo, hi, length), n)
+    team.ranges(lambda lo, hi: merging.count_entries(ids, reverse, lo, hi, length), n)
     start = np.concatenate([[0], np.cumsum(length, dtype=np.int64)])
     adjacent, width = np.empty(start[-1], np.int32), np.empty(start[-1], gaps.dtype)
-    team.ranges(lambda lo, hi: merging.write_entries(ids, gaps, told, start, lo, hi, length, adjacent, width), n)
+    team.ranges(lambda lo, hi: merging.write_entries(ids, gaps, reverse, start, lo, hi, length, adjacent, width), n)
     every = np.arange(n, dtype=np.int32)
     return Lists(
         start, adjacent, width,
@@ -106,9 +106,9 @@ def link_lists(found: Neighbors, reach: npt.NDArray[Any], team: Team) -> Lists:
     )  # fmt: skip
 
 
-def merge_round(living: Living, found: Neighbors, limits: Limits, team: Team) -> tuple[Living, Log]:
+def merge_round(active: Active, found: Neighbors, limits: Limits, team: Team) -> tuple[Active, Log]:
     """All certified merges that these lists allow, and the clusters that may merge later. Uses up what it is given."""
-    n = len(living)
+    n = len(active)
     radius = find_radii(found)
     # Two that merge are within the limits of both, so whoever lists a cluster from beyond is no news to it.
     lists = link_lists(found, (limits.slack * radius + limits.tolerance).astype(radius.dtype), team)
@@ -117,15 +117,15 @@ def merge_round(living: Living, found: Neighbors, limits: Limits, team: Team) ->
     logs: list[Log] = []
     while len(work):
         sweep = len(logs) + 1
-        refresh(lists, work, sweep, living, team)
+        refresh(lists, work, sweep, active, team)
         left, right, gaps = match(lists, work, sweep, radius, limits, team)
-        merge(lists, left, right, sweep, living, radius, team)
+        merge(lists, left, right, sweep, active, radius, team)
         alive, work = touch(lists, alive, sweep, radius, limits, team)
-        logs.append(Log(living.point[left], living.point[right], gaps.astype(np.float64)))
+        logs.append(Log(active.point[left], active.point[right], gaps.astype(np.float64)))
     open_end = (lists.nearest_gap <= limits.threshold) | (radius < limits.threshold)
     rest = np.flatnonzero((lists.parent == np.arange(n)) & open_end)
     del lists  # before the rest is copied
-    return living.take(rest, team), join_logs(logs)
+    return active.take(rest, team), join_logs(logs)
 
 
 def find_radii(found: Neighbors) -> npt.NDArray[Any]:
@@ -144,14 +144,14 @@ def find_radii(found: Neighbors) -> npt.NDArray[Any]:
     return radius
 
 
-def refresh(lists: Lists, work: npt.NDArray[np.int32], sweep: int, living: Living, team: Team) -> None:
+def refresh(lists: Lists, work: npt.NDArray[np.int32], sweep: int, active: Active, team: Team) -> None:
     """The nearest of every cluster on the worklist."""
     edges = [len(work) * part // team.size for part in range(team.size + 1)]
 
     def task(part: int) -> None:
         merging.refresh(
             work, edges[part], edges[part + 1], sweep, lists.start, lists.adjacent, lists.width, lists.length,
-            lists.following, lists.last, lists.parent, living.means, living.half, lists.changed, lists.refreshed,
+            lists.following, lists.last, lists.parent, active.means, active.half, lists.changed, lists.refreshed,
             lists.nearest, lists.nearest_gap, lists.seen[part], lists.clock[part],
         )  # fmt: skip
 
@@ -181,14 +181,14 @@ def merge(
     left: npt.NDArray[np.int32],
     right: npt.NDArray[np.int32],
     sweep: int,
-    living: Living,
+    active: Active,
     radius: npt.NDArray[Any],
     team: Team,
 ) -> None:
     """Joins the pairs; they are disjoint, so threads do not meet."""
     team.ranges(
         lambda lo, hi: merging.merge(
-            left, right, lo, hi, sweep, lists.parent, living.means, living.half, living.size, radius,
+            left, right, lo, hi, sweep, lists.parent, active.means, active.half, active.size, radius,
             lists.following, lists.last, lists.changed,
         ),
         len(left),
@@ -209,4 +209,4 @@ def touch(
         return slice(lo, lo + kept), slice(lo, lo + touched)
 
     parts = team.ranges(task, len(alive))
-    return np.concatenate([alive[kept] for kept, _ in parts]), np.concatenate([work[told] for _, told in parts])
+    return np.concatenate([alive[kept] for kept, _ in parts]), np.concatenate([work[touched] for _, touched in parts])

@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.clustering import hac
-from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, raise_log
+from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, make_monotone
 from hedgerow.clustering.growth import FINEST, Progress, largest_half
-from hedgerow.clustering.layout import Layout, Search, look_around, sort_living, sort_points
-from hedgerow.clustering.merges import Lists, Living, link_lists
+from hedgerow.clustering.layout import Layout, Search, search_neighbors, sort_clusters, sort_points
+from hedgerow.clustering.merges import Active, Lists, link_lists
 from hedgerow.clustering.neighbors import Neighbors
 from hedgerow.clustering.vectors import Vectors, open_vectors
 from hedgerow.kernels import graph as kernels
@@ -79,18 +79,18 @@ def grow_in_rounds(
             plan = Plan(rounds, threshold=checks.real(threshold, "threshold", least=0) / vectors.scale)
         else:
             plan = Plan(rounds, clusters=hac.most_clusters(len(raw), average_size))
-        log = merge_finely(vectors, plan, search, team, progress)
+        log = merge_precisely(vectors, plan, search, team, progress)
     return build_tree(len(raw), replace(log, heights=vectors.scale * log.heights))
 
 
-def merge_finely(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> Log:
+def merge_precisely(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> Log:
     """The merges of all rounds, in float64 where float32 does not tell distances at the cut apart."""
     finest = FINEST * largest_half(vectors)
     if plan.threshold >= finest:
         log, copies = merge_in_rounds(vectors, plan, search, team, progress)
         if plan.clusters is None or len(log) <= copies or log.heights.max() >= finest:
             return log
-    return merge_in_rounds(hac.sharpen(vectors, search, team), plan, search, team, progress)[0]
+    return merge_in_rounds(hac.to_float64(vectors, search, team), plan, search, team, progress)[0]
 
 
 def merge_in_rounds(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> tuple[Log, int]:
@@ -98,36 +98,36 @@ def merge_in_rounds(vectors: Vectors, plan: Plan, search: Search, team: Team, pr
 
     Heights are gaps, and none is lower than those below it.
     """
-    living, layout, twins = sort_points(vectors, search, team, lambda done: progress("reading", done))
-    logs = [twins]
-    begun, turn, merged = max(1, len(living)), 0, 0
-    while not plan.is_done(turn, len(living), merged):
+    active, layout, duplicates = sort_points(vectors, search, team, lambda done: progress("reading", done))
+    logs = [duplicates]
+    begun, turn, merged = max(1, len(active)), 0, 0
+    while not plan.is_done(turn, len(active), merged):
         if turn:
-            living, layout = sort_living(living, search, team)
-        log = merge_graph(living, layout, search, plan, plan.needed(turn, begun, len(living)), vectors, team)
-        living = make_centroids(living, log)
+            active, layout = sort_clusters(active, search, team)
+        log = merge_graph(active, layout, search, plan, plan.needed(turn, begun, len(active)), vectors, team)
+        active = make_centroids(active, log)
         logs.append(log)
         turn, merged = turn + 1, len(log)
         progress("rounds", min(1.0, turn / plan.rounds))
     progress("rounds", 1.0)
-    return raise_log(len(vectors), join_logs(logs)), len(twins)
+    return make_monotone(len(vectors), join_logs(logs)), len(duplicates)
 
 
 def merge_graph(
-    living: Living, layout: Layout, search: Search, plan: Plan, needed: int | None, vectors: Vectors, team: Team
+    active: Active, layout: Layout, search: Search, plan: Plan, needed: int | None, vectors: Vectors, team: Team
 ) -> Log:
     """One round: the merges of average linkage on the graph of the centroids."""
     if needed is not None and needed <= 0:
         return join_logs([])
     tau = REACH * plan.threshold
-    rows = aim(living.means, vectors)
-    centroids = Living(living.point, rows, vectors.half(rows), living.size)
-    found = look_around(centroids, layout, search, tau, team)
+    rows = to_unit(active.means, vectors)
+    centroids = Active(active.point, rows, vectors.half(rows), active.size)
+    found = search_neighbors(centroids, layout, search, tau, team)
     log = link_graph(found, plan.threshold, needed, team)
-    return Log(living.point[log.left], living.point[log.right], log.heights)
+    return Log(active.point[log.left], active.point[log.right], log.heights)
 
 
-def aim(means: npt.NDArray[Any], vectors: Vectors) -> npt.NDArray[Any]:
+def to_unit(means: npt.NDArray[Any], vectors: Vectors) -> npt.NDArray[Any]:
     """Centroids as the metric sees points: unit vectors for cosine."""
     return vectors.prepare(means) if vectors.metric == "cosine" else means
 
@@ -162,7 +162,7 @@ def link_graph(found: Neighbors, threshold: float, needed: int | None, team: Tea
         work = alive[merged[alive] | merged[lists.nearest[alive]]]
         if not len(work):  # ties may leave clusters that wait for each other: a look at all of them ends that
             work = alive
-    log = cut_log(raise_log(len(lists.parent), join_logs(made)), limit)
+    log = cut_log(make_monotone(len(lists.parent), join_logs(made)), limit)
     return Log(log.left, log.right, log.heights / unit)
 
 
@@ -221,19 +221,19 @@ def merge(lists: Lists, left: npt.NDArray[np.int32], right: npt.NDArray[np.int32
     return merged
 
 
-def make_centroids(living: Living, log: Log) -> Living:
+def make_centroids(active: Active, log: Log) -> Active:
     """The clusters after a round, with the means of all their points, in the order of what they were made from."""
-    n = len(living)
-    place = np.full(int(living.point.max(initial=-1)) + 1, -1, np.int64)
-    place[living.point] = np.arange(n)
+    n = len(active)
+    place = np.full(int(active.point.max(initial=-1)) + 1, -1, np.int64)
+    place[active.point] = np.arange(n)
     parent = np.arange(n)
     parent[place[log.right]] = place[log.left]
     while (parent != parent[parent]).any():  # a chain of m merges takes log2 m steps
         parent = parent[parent]
     stays = np.flatnonzero(parent == np.arange(n))
     group = np.searchsorted(stays, parent)
-    size = np.bincount(group, weights=living.size, minlength=len(stays)).astype(np.int64)
-    sums = np.zeros((len(stays), living.means.shape[1]))
-    kernels.add_weighted(living.means, living.size, group, sums)
+    size = np.bincount(group, weights=active.size, minlength=len(stays)).astype(np.int64)
+    sums = np.zeros((len(stays), active.means.shape[1]))
+    kernels.add_weighted(active.means, active.size, group, sums)
     sums /= size[:, None]
-    return Living(living.point[stays], sums.astype(living.means.dtype), np.zeros(len(stays)), size)
+    return Active(active.point[stays], sums.astype(active.means.dtype), np.zeros(len(stays)), size)

@@ -39,12 +39,12 @@ def find_neighbors(
     k: int,
     team: Team,
     reach: float = np.inf,
-    tell: Callable[[float], None] | None = None,
+    report: Callable[[float], None] | None = None,
 ) -> Neighbors:
     """The exact k nearest of every row that are within `reach`. points (n, d) contiguous, half (n,) of its dtype."""
     starts = np.unique(np.append(np.arange(0, len(points), ROWS), len(points))).astype(np.int64)
     pairs = np.column_stack(np.triu_indices(len(starts) - 1, 1))
-    return find_in_cells(points, half, k, starts, pairs, team, reach, tell)
+    return find_in_cells(points, half, k, starts, pairs, team, reach, report)
 
 
 def find_in_cells(
@@ -55,7 +55,7 @@ def find_in_cells(
     pairs: npt.NDArray[Any],
     team: Team,
     reach: float = np.inf,
-    tell: Callable[[float], None] | None = None,
+    report: Callable[[float], None] | None = None,
 ) -> Neighbors:
     """The k nearest of every row, within `reach`, among the rows of its own cell and of the cells paired with it.
 
@@ -89,8 +89,8 @@ def find_in_cells(
         first, second = groups.members(pair)
         nearest.search_pairs(points, half, starts, first, second, *scratch(), ids, gaps, worst)
         done.append(pair)
-        if tell is not None:
-            tell(len(done) / len(groups.order))
+        if report is not None:
+            report(len(done) / len(groups.order))
 
     done: list[Pair] = []
     team.pairs(search, [pair for pair in groups.order if pair[0] == pair[1]])

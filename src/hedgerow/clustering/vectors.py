@@ -21,7 +21,7 @@ from hedgerow.pool.blocks import take_rows
 BLOCK = 1 << 14  # rows read and prepared at a time
 LEAST, MOST = 1e-140, 1e140  # magnitudes whose squares, and sums of them, float64 holds
 GRID = 2.0**24  # steps of a center for the largest magnitude
-FORGET_AFTER = 32  # blocks: a quarter of a gigabyte at 128 dimensions
+RELEASE_AFTER = 32  # blocks: a quarter of a gigabyte at 128 dimensions
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Vectors:
     def take(self, rows: npt.NDArray[np.int64], out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         """The rows named."""
         taken = self.prepare(take_rows(self.raw, rows), out)
-        forget(self.raw)
+        release_pages(self.raw)
         return taken
 
     def block(self, start: int) -> npt.NDArray[Any]:
         """BLOCK rows from `start` on."""
-        if start % (FORGET_AFTER * BLOCK) == 0:
-            forget(self.raw)
+        if start % (RELEASE_AFTER * BLOCK) == 0:
+            release_pages(self.raw)
         return self.prepare(self.raw[start : start + BLOCK])
 
     def starts(self) -> range:
@@ -81,7 +81,7 @@ def measure_half(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / 2)
 
 
-def forget(raw: npt.NDArray[Any]) -> None:
+def release_pages(raw: npt.NDArray[Any]) -> None:
     """Lets go of the pages of a memory map that is only read: they are the file's, and need not count as ours."""
     owner: Any = raw
     while isinstance(owner, np.ndarray) and not isinstance(owner.base, mmap.mmap):
