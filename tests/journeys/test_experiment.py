@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from page import check_self_contained
-from shell import START, call, read_values, start
+from shell import Run, call, one_line, read_values, start
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RECIPE = """
@@ -64,9 +64,8 @@ cli.main()
 """
 
 
-def run(recipe: Path, out: Path, *more: Any, program: str = START) -> subprocess.CompletedProcess[str]:
-    arguments = ("experiment", "run", recipe, "--data", recipe.parent, "--out", out)
-    return call(*more[: 2 * (program == KILLED)], *arguments, *more[2 * (program == KILLED) :], program=program)
+def arguments(recipe: Path, out: Path, *more: Any) -> tuple[Any, ...]:
+    return ("experiment", "run", recipe, "--data", recipe.parent, "--out", out, *more)
 
 
 @pytest.fixture(scope="module")
@@ -86,20 +85,19 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def whole(recipe: Path) -> Path:
     """The run that nobody interrupted."""
-    done = run(recipe, recipe.parent / "whole", "--json")
+    done = call(*arguments(recipe, recipe.parent / "whole", "--json"))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["trials"] == 2
     assert done.stderr == ""  # no progress in a pipe
     return recipe.parent / "whole"
 
 
-def test_killed_again_and_again_it_ends_the_same(recipe: Path, whole: Path, tmp_path: Path) -> None:
+def test_killed_again_and_again_it_ends_the_same(recipe: Path, whole: Path, run: Run, tmp_path: Path) -> None:
     for kill_at, when in [(1, "half-way"), (3, "half-way"), (1, "after"), (4, "after")]:
-        done = run(recipe, tmp_path / "run", kill_at, when, program=KILLED)
+        done = call(kill_at, when, *arguments(recipe, tmp_path / "run"), program=KILLED)
         assert done.returncode == -signal.SIGKILL, done.stderr
     assert not (tmp_path / "run" / "results.csv").exists()
-    done = run(recipe, tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+    assert run(*arguments(recipe, tmp_path / "run")).code == 0
     assert read_values(tmp_path / "run") == read_values(whole)
     for path in whole.glob("trials/*/*/*.parquet"):
         assert pq.read_table(path).equals(pq.read_table(tmp_path / "run" / path.relative_to(whole)))
@@ -107,44 +105,44 @@ def test_killed_again_and_again_it_ends_the_same(recipe: Path, whole: Path, tmp_
 
 def test_shared_out_and_killed_it_ends_the_same(recipe: Path, whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    command = start("experiment", "run", recipe, "--data", recipe.parent, "--out", out, "--jobs", 2)
+    command = start(*arguments(recipe, out, "--jobs", 2))
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while not list(out.glob("trials/*/seed.parquet")):
             assert process.poll() is None
             time.sleep(0.05)
         os.kill(process.pid, signal.SIGKILL)
-    done = run(recipe, out, "--jobs", 2)
+    done = call(*arguments(recipe, out, "--jobs", 2))
     assert done.returncode == 0, done.stderr
     assert read_values(out) == read_values(whole)
 
 
-def test_the_report(whole: Path) -> None:
-    done = call("experiment", "report", whole)
-    assert done.returncode == 0, done.stderr
+def test_the_report(whole: Path, run: Run) -> None:
+    done = run("experiment", "report", whole)
+    assert done.code == 0, done.error
     for part in ("50 labels", "cluster-margin", "less margin", "percent of labels", "report.html"):
-        assert part in done.stdout
+        assert part in done.out
     check_self_contained((whole / "report.html").read_text())
-    told = json.loads(call("experiment", "report", whole, "--json").stdout)
+    told = json.loads(run("experiment", "report", whole, "--json").out)
     assert told == json.loads((whole / "summary.json").read_text())
 
 
-def test_trials_of_two_machines_are_told_together(recipe: Path, whole: Path, tmp_path: Path) -> None:
+def test_trials_of_two_machines_are_told_together(recipe: Path, whole: Path, run: Run, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    assert run(recipe, here, "--trials", 1).returncode == 0
-    assert run(recipe, there, "--first-trial", 1).returncode == 0
-    told = json.loads(call("experiment", "report", here, there, "--json").stdout)
-    alone = json.loads(call("experiment", "report", whole, "--json").stdout)
+    assert run(*arguments(recipe, here, "--trials", 1)).code == 0
+    assert run(*arguments(recipe, there, "--first-trial", 1)).code == 0
+    told = json.loads(run("experiment", "report", here, there, "--json").out)
+    alone = json.loads(run("experiment", "report", whole, "--json").out)
     assert told["trials"] == 2
     assert [found["points"] for found in told["findings"]] == [found["points"] for found in alone["findings"]]
-    again = call("experiment", "report", here, here / "summary.json")
-    assert (again.returncode, again.stdout) == (1, "")
-    assert again.stderr == (
-        "hedgerow: trial 0 stands in two of the runs: run others, with first_trial (--first-trial)\n"
+    one_line(
+        run("experiment", "report", here, here / "summary.json"),
+        1,
+        "trial 0 stands in two of the runs: run others, with first_trial (--first-trial)\n",
     )
 
 
-def test_the_list_names_every_recipe() -> None:
-    told = json.loads(call("experiment", "list", "--json").stdout)
+def test_the_list_names_every_recipe(run: Run) -> None:
+    told = json.loads(run("experiment", "list", "--json").out)
     assert {"cifar10", "svhn-vgg16", "sweep-digits"} <= set(told)
     assert all(one["reproduces"] and one["takes"] for one in told.values())
 
@@ -174,16 +172,11 @@ LISTED = 'strategies = ["margin"]\n' + TABLES[: TABLES.index("[[strategies]]")]
     ],
 )
 def test_a_mistake_is_one_line_before_anything_runs(
-    change: tuple[str, str], more: list[str], parts: list[str], recipe: Path, tmp_path: Path
+    change: tuple[str, str], more: list[str], parts: list[str], recipe: Path, run: Run, tmp_path: Path
 ) -> None:
     bad = recipe.with_name("bad.toml")
     bad.write_text(RECIPE.replace(*change), errors="surrogateescape")
-    done = run(bad, tmp_path / "run", *more)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.startswith("hedgerow: ")
-    assert done.stderr.count("\n") == 1
-    assert all(part in done.stderr for part in parts), done.stderr
+    one_line(run(*arguments(bad, tmp_path / "run", *more)), 1, *parts)
     assert not (tmp_path / "run").exists()
 
 
@@ -207,7 +200,7 @@ def test_a_mistake_is_one_line_before_anything_runs(
     ],
 )
 def test_data_that_cannot_be_used_are_refused_before_anything_runs(
-    name: str, bad: Any, part: str, recipe: Path, tmp_path: Path
+    name: str, bad: Any, part: str, recipe: Path, run: Run, tmp_path: Path
 ) -> None:
     shutil.copytree(recipe.parent, tmp_path / "data", ignore=shutil.ignore_patterns("whole"))
     path = tmp_path / "data" / f"{name}.npy"
@@ -215,34 +208,27 @@ def test_data_that_cannot_be_used_are_refused_before_anything_runs(
         path.write_bytes(bad)
     else:
         np.save(path, bad)
-    done = run(tmp_path / "data" / recipe.name, tmp_path / "run")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("hedgerow: ")
-    assert part in done.stderr, done.stderr
+    one_line(run(*arguments(tmp_path / "data" / recipe.name, tmp_path / "run")), 1, part)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_knows_all_of_its_data(recipe: Path, whole: Path, tmp_path: Path) -> None:
+def test_a_folder_knows_all_of_its_data(recipe: Path, whole: Path, run: Run, tmp_path: Path) -> None:
     shutil.copytree(recipe.parent, tmp_path / "data")
     held = tmp_path / "data" / "whole"
+    command = arguments(tmp_path / "data" / recipe.name, held)
     for name in ("features", "labels", "test_features", "test_labels"):
         path = tmp_path / "data" / f"{name}.npy"
         before = np.load(path)
         np.save(path, before[::-1])
-        done = run(tmp_path / "data" / recipe.name, held)
-        assert done.returncode == 1
-        assert "belongs to another run" in done.stderr
+        one_line(run(*command), 1, "belongs to another run")
         np.save(path, before)
-    assert run(tmp_path / "data" / recipe.name, held).returncode == 0
+    assert run(*command).code == 0
     (held / "run.json").write_text("")
-    for done in (run(tmp_path / "data" / recipe.name, held), call("experiment", "report", held)):
-        assert done.returncode == 1
-        assert "damaged" in done.stderr
-        assert done.stderr.count("\n") == 1
+    one_line(run(*command), 1, "damaged")
+    one_line(run("experiment", "report", held), 1, "damaged")
 
 
-def test_killed_at_its_first_write_it_goes_on(recipe: Path, whole: Path, tmp_path: Path) -> None:
+def test_killed_at_its_first_write_it_goes_on(recipe: Path, whole: Path, run: Run, tmp_path: Path) -> None:
     program = """
 import os, signal
 from hedgerow import cli
@@ -250,21 +236,19 @@ from hedgerow.store import files
 files.sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 cli.main()
 """
-    done = run(recipe, tmp_path / "run", program=program)
+    done = call(*arguments(recipe, tmp_path / "run"), program=program)
     assert done.returncode == -signal.SIGKILL
     assert [path.suffix for path in (tmp_path / "run").iterdir()] == [".json"]
-    done = run(recipe, tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+    assert run(*arguments(recipe, tmp_path / "run")).code == 0
     assert read_values(tmp_path / "run") == read_values(whole)
 
 
-def test_a_program_trains(recipe: Path, tmp_path: Path) -> None:
+def test_a_program_trains(recipe: Path, run: Run, tmp_path: Path) -> None:
     command = json.dumps([sys.executable, str(EXAMPLES / "black_box.py")])
     text = RECIPE.replace(MODEL, f'kind = "program"\ncommand = {command}\nembeddings = true\n')
     path = recipe.with_name("program.toml")
     path.write_text(text[: text.index("[[strategies]]")] + '[[strategies]]\nstrategy = "coreset"\n')
-    done = run(path, tmp_path / "run", "--trials", 1)
-    assert done.returncode == 0, done.stderr
+    assert run(*arguments(path, tmp_path / "run", "--trials", 1)).code == 0
     final = [row for row in read_values(tmp_path / "run") if row[4] == "2" and row[6] == "accuracy"]
     assert float(final[0][7]) > 0.8
 
