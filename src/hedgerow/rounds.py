@@ -12,9 +12,7 @@ What it does not do: load data, summarize trials, or keep anything on disk.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,6 +21,7 @@ import numpy.typing as npt
 from hedgerow import checks
 from hedgerow.clustering.clusters import Clusters, cluster
 from hedgerow.errors import InputError
+from hedgerow.machine import read_memory, reset_peak
 from hedgerow.tasks import Labels, Places, Playable
 
 T = TypeVar("T")
@@ -175,22 +174,6 @@ def _choose(
     peak = read_memory("VmHWM")
     spent: dict[str, Any] = {"predict_seconds": predict_seconds, "select_seconds": select_seconds}
     return chosen, spent | {"select_bytes": None if before is None or peak is None else max(0, peak - before)}
-
-
-def reset_peak() -> None:
-    """Have the kernel forget how large this process once was; Linux alone can."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # 5: the peak resident set, see proc(5)
-
-
-def read_memory(line: str) -> int | None:
-    """Bytes of VmRSS (now) or VmHWM (the peak) of this process; None where the system does not tell."""
-    try:
-        told = Path("/proc/self/status").read_text()
-    except OSError:
-        return None
-    found = [entry.split()[1] for entry in told.splitlines() if entry.startswith(f"{line}:")]
-    return int(found[0]) * 1024 if found else None
 
 
 def _mask(rows: Places, size: int) -> npt.NDArray[np.bool_]:

@@ -16,7 +16,6 @@ way through scipy.
 Choosing a cut for a pool is `clusters.py`; the rounds themselves are `growth.py`.
 """
 
-import os
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import __version__, checks, pool
+from hedgerow import __version__, checks, machine, pool
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
 from hedgerow.clustering.growth import FINEST, STATE_FORMAT, Goal, Progress, grow, largest_half
 from hedgerow.clustering.layout import Search
@@ -149,29 +148,18 @@ def most_clusters(n: int, average_size: float) -> int:
 
 def check_memory(needed: Estimate) -> None:
     """Refuses before it begins what cannot fit this machine, and warns of what is tight."""
-    total, free = read_memory()
-    if needed.memory > total:
+    memory = machine.memory()
+    if needed.memory > memory.total:
         raise InputError(
-            f"this linkage needs {needed}, and the machine has {total / 2**30:.1f} GiB in all: "
+            f"this linkage needs {needed}, and this process may use {memory.total / 2**30:.1f} GiB in all: "
             'cluster a part of the pool with method="assign", or take fewer neighbors'
         )
-    if needed.memory > free:
+    if needed.memory > memory.free:
         warnings.warn(
-            f"this linkage needs {needed}, of which {free / 2**30:.1f} GiB are free now: it may run out of memory",
+            f"this linkage needs {needed}, but {memory.free / 2**30:.1f} GiB are free now: it may run out of memory",
             HedgerowWarning,
             stacklevel=3,
         )
-
-
-def read_memory() -> tuple[int, int]:
-    """Bytes of memory in all and free for use."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    total = page * os.sysconf("SC_PHYS_PAGES")
-    told = Path("/proc/meminfo")
-    if told.exists():
-        lines = dict(line.split(":") for line in told.read_text().splitlines())
-        return total, int(lines["MemAvailable"].split()[0]) * 1024
-    return total, total
 
 
 def ignore(phase: str, done: float) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from hedgerow import checks
 from hedgerow.errors import InputError
+from hedgerow.machine import limit_blas
 from hedgerow.models.protocol import Floats, Labels, check_labels
 
 Embed = Callable[[Any, Any], Any]
@@ -37,7 +37,7 @@ class SklearnTrainer:
             raise InputError(f"{type(estimator).__name__} gives no probabilities: take a classifier with predict_proba")
         seeded = [key for key in estimator.get_params() if key.rpartition("__")[2] == "random_state"]
         estimator.set_params(**dict.fromkeys(seeded, checks.seed(seed) % 2**32))  # scikit-learn takes no wider seed
-        with threadpool_limits(limits=1, user_api="blas"):  # the sums' order must not depend on the number of threads
+        with limit_blas():  # the sums' order must not depend on the number of threads
             estimator.fit(features, labels)
         return FittedEstimator(estimator, self.classes, self.embed)
 
@@ -52,7 +52,7 @@ class FittedEstimator:
 
     def probabilities(self, features: Any) -> npt.NDArray[np.float32]:
         whole = np.zeros((len(features), self.classes), np.float32)
-        with threadpool_limits(limits=1, user_api="blas"):
+        with limit_blas():
             whole[:, self.estimator.classes_] = self.estimator.predict_proba(features)
         return whole
 

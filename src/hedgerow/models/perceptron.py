@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
+from hedgerow.machine import limit_blas
 from hedgerow.models.protocol import Floats, check_labels, draw_walk
 
 PREDICT_ROWS = 8192  # rows that go through the network at a time: hidden layers of 128 then take 4 MiB, not the pool's
@@ -40,7 +40,7 @@ class SklearnMLP:
         rows = draw_walk(len(labels), self.steps * batch_rows, np.random.default_rng(seed))
         # One pass over the walk is `steps` steps, and one call: scikit-learn's checks cost more than a step does.
         # One thread: products this small gain nothing from more, and the sums' order must not depend on their number.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with limit_blas():
             network.partial_fit(features[rows], labels[rows], classes=np.arange(self.classes))
         weights, biases = list(network.coefs_), list(network.intercepts_)
         if self.classes == 2:  # scikit-learn keeps one logit then: class 1's, against a zero for class 0
@@ -65,7 +65,7 @@ class FittedMLP:
 
     def probabilities(self, features: Floats) -> npt.NDArray[np.float32]:
         out = np.empty((len(features), len(self.biases[-1])), np.float32)
-        with threadpool_limits(limits=1, user_api="blas"):
+        with limit_blas():
             for start in range(0, len(features), PREDICT_ROWS):
                 hidden = self._hide(features[start : start + PREDICT_ROWS])
                 out[start : start + PREDICT_ROWS] = _softmax(hidden @ self.weights[-1] + self.biases[-1])
@@ -73,7 +73,7 @@ class FittedMLP:
 
     def embeddings(self, features: Floats) -> npt.NDArray[np.float32]:
         out = np.empty((len(features), len(self.biases[-2])), np.float32)
-        with threadpool_limits(limits=1, user_api="blas"):
+        with limit_blas():
             for start in range(0, len(features), PREDICT_ROWS):
                 out[start : start + PREDICT_ROWS] = self._hide(features[start : start + PREDICT_ROWS])
         return out
