@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hedgerow.batches import Batch, PairBatch
     from hedgerow.clustering.clusters import Clusters, cluster
     from hedgerow.clustering.dendrogram import Dendrogram
     from hedgerow.clustering.hac import linkage
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
         StoreError,
     )
     from hedgerow.metrics import average_precision, macro_average_precision
-    from hedgerow.pairs import PAIR_STRATEGIES, ClusterMarginPairs, PairBatch, Pairs, PairView, select_pairs
+    from hedgerow.pairs import PAIR_STRATEGIES, ClusterMarginPairs, Pairs, PairView, select_pairs
     from hedgerow.scores import entropies, least_confidences, margins
     from hedgerow.strategies import (
         STRATEGIES,
         Badge,
-        Batch,
         ClusterMargin,
         CoreSet,
         Entropy,
@@ -49,7 +49,7 @@ _HOME = {
     "entropies": "scores",
     "least_confidences": "scores",
     "select": "strategies",
-    "Batch": "strategies",
+    "Batch": "batches",
     "View": "strategies",
     "STRATEGIES": "strategies",
     "ClusterMargin": "strategies",
@@ -62,7 +62,7 @@ _HOME = {
     "LeastConfidence": "strategies",
     "select_pairs": "pairs",
     "Pairs": "pairs",
-    "PairBatch": "pairs",
+    "PairBatch": "batches",
     "PairView": "pairs",
     "PAIR_STRATEGIES": "pairs",
     "ClusterMarginPairs": "pairs",

@@ -15,19 +15,17 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks
 from hedgerow.clustering.clusters import Clusters
 from hedgerow.errors import InputError
 from hedgerow.metrics import METRICS, PAIR_METRICS
 from hedgerow.models import Answering, Fitted, QuestionTrainer, Trainer
 from hedgerow.pairs import PAIR_STRATEGIES, Pairs, select_pairs
-from hedgerow.strategies import STRATEGIES, select
+from hedgerow.strategies import STRATEGIES, find_needs, select
 
 Places = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int64]
 Oracle = Callable[[Places], npt.NDArray[Any]]
 
-EVERYTHING = frozenset({"margins", "probabilities", "embeddings", "clusters"})
 FROM_CHANCES = frozenset({"margins", "row_margins", "probabilities"})
 
 
@@ -175,14 +173,6 @@ class PairTask:
     def find_rows(self, places: Places) -> Places:
         """The pool's rows that these questions are about, ascending."""
         return np.unique(self.pairs.rows[places])
-
-
-def find_needs(strategy: Any, known: dict[str, Any]) -> frozenset[str]:
-    """A strategy's declared needs; a plain callable that declares none is given everything."""
-    if isinstance(strategy, str):
-        strategy = known[checks.option(strategy, "strategy", known)]
-    needs: frozenset[str] = getattr(strategy, "needs", EVERYTHING)
-    return needs
 
 
 def _predict(

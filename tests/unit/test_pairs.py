@@ -93,7 +93,7 @@ def test_pairs_refuse(rows, classes, message):
 
 
 def test_pairs_are_found_again(monkeypatch):
-    monkeypatch.setattr("hedgerow.pairs.questions.STEP", 7)
+    monkeypatch.setattr("hedgerow.pairs.pairs.STEP", 7)
     rng = np.random.default_rng(1)
     cells = rng.permutation(60)[:41]
     asked = hr.Pairs(cells // 6, cells % 6)

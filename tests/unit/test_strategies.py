@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow import pool
+from hedgerow import pool, strategies
 from hedgerow.strategies import partitions
 
 N = 200
@@ -551,3 +551,47 @@ def test_how_the_arrays_lie_in_memory_changes_nothing(strategy, given):
         locked,
     ):
         assert np.array_equal(hr.select(strategy, 30, **(given | {"embeddings": embeddings})).rows, expected)
+
+
+# Strategies by name.
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("margin", {}, hr.Margin()),
+        ("cluster-margin", {"margin_factor": "5", "power": "none"}, hr.ClusterMargin(5.0)),
+        ("cluster-margin", {"margin_factor": 5, "power": 2.5}, hr.ClusterMargin(5.0, 2.5)),
+        ("coreset", {"partitions": "3", "metric": "cosine", "split_labeled": "Yes"}, hr.CoreSet(3, "cosine", True)),
+        ("badge", {"first": "random"}, hr.Badge(first="random")),
+    ],
+)
+def test_make_types_options_by_the_fields(name, options, expected):
+    made = strategies.make(name, options)
+    assert made == expected
+    assert repr(made) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("margins", {}, "did you mean 'margin'"),
+        ("margin", {"power": 1}, "'margin' has no option 'power': it has none"),
+        ("badge", {"needs": 1}, "'badge' has no option 'needs': it has partitions, first"),
+        ("badge", {"partitions": "many"}, "partitions must be a whole number, got 'many'"),
+        ("badge", {"partitions": "0"}, "partitions must be at least 1"),
+        ("cluster-margin", {"power": "x"}, "power must be a number or none, got 'x'"),
+        ("coreset", {"split_labeled": "perhaps"}, "split_labeled must be true or false"),
+        ("coreset", {"split_labeled": 1}, "split_labeled must be True or False"),
+    ],
+)
+def test_make_refuses(name, options, message):
+    with pytest.raises(hr.InputError, match=message):
+        strategies.make(name, options)
+
+
+def test_needs_are_declared_or_everything():
+    assert strategies.find_needs("margin") == strategies.find_needs(hr.Margin()) == {"margins"}
+    assert strategies.find_needs(first_rows) == strategies.EVERYTHING
+    with pytest.raises(hr.InputError, match="did you mean"):
+        strategies.find_needs("margn")

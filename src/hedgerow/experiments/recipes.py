@@ -48,8 +48,7 @@ from hedgerow.experiments.data.multilabel import QUESTION_SOURCES
 from hedgerow.metrics import METRICS, PAIR_METRICS
 from hedgerow.pairs import PAIR_STRATEGIES
 from hedgerow.rounds import Plan
-from hedgerow.strategies import STRATEGIES
-from hedgerow.tasks import EVERYTHING
+from hedgerow.strategies import STRATEGIES, find_needs
 
 T = TypeVar("T")
 SHELF = resources.files("hedgerow.experiments") / "shelf"
@@ -88,7 +87,7 @@ class Arm:
     @property
     def needs(self) -> frozenset[str]:
         """What it needs of a model and of the pool; a plain callable that declares nothing is given everything."""
-        return frozenset(getattr(self.strategy, "needs", EVERYTHING))
+        return find_needs(self.strategy)
 
 
 @dataclass(frozen=True)

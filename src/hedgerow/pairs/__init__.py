@@ -7,17 +7,17 @@ own, `badge` too, with two classes a question; `cluster-margin` and `coreset` pi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks, pool, scores
+from hedgerow.batches import PairBatch
 from hedgerow.errors import InputError, PoolExhaustedError
 from hedgerow.kernels.pairs import lower_rows
 from hedgerow.pairs.cluster_margin import ClusterMarginPairs
-from hedgerow.pairs.questions import STEP, Pairs
+from hedgerow.pairs.pairs import STEP, Pairs
 from hedgerow.pairs.two_steps import ask_of_rows
 from hedgerow.pairs.view import PairView
 from hedgerow.strategies import (
@@ -33,7 +33,7 @@ from hedgerow.strategies import (
 )
 from hedgerow.strategies.view import NO_MASK
 
-__all__ = ["PAIR_STRATEGIES", "ClusterMarginPairs", "PairBatch", "PairView", "Pairs", "select_pairs"]
+__all__ = ["PAIR_STRATEGIES", "ClusterMarginPairs", "PairView", "Pairs", "select_pairs"]
 
 PAIR_STRATEGIES: dict[str, type[Any]] = {
     "cluster-margin": ClusterMargin,
@@ -54,23 +54,6 @@ GIVEN_AS = {
     "clusters": "pass clusters=..., a row each, as hedgerow.cluster makes them",
 }
 STREAM = 0x9A125  # sets these random numbers apart from what others draw from the same seed
-
-
-@dataclass(frozen=True, eq=False)
-class PairBatch:
-    """What to ask next: distinct pairs in pick order, int64 rows, int32 classes, and `index`, their places in `pairs`.
-
-    All read-only.
-    """
-
-    rows: npt.NDArray[np.int64]
-    classes: npt.NDArray[np.int32]
-    index: npt.NDArray[np.int64]
-    strategy: str
-    seed: int
-
-    def __len__(self) -> int:
-        return len(self.index)
 
 
 def select_pairs(

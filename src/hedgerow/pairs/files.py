@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError
-from hedgerow.pairs.questions import Pairs
+from hedgerow.pairs.pairs import Pairs
 from hedgerow.pool import tables
 from hedgerow.pool.ids import Ids, check_id_dtype, match_ids
 from hedgerow.pool.tables import Table

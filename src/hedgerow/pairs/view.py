@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.kernels.pairs import mark_rows
-from hedgerow.pairs.questions import Pairs
+from hedgerow.pairs.pairs import Pairs
 from hedgerow.strategies.view import NO_MASK, View
 
 

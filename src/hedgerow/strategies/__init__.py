@@ -6,19 +6,20 @@ nothing sees whatever is given. `select` checks what goes in and what comes out.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks, pool, scores
+from hedgerow.batches import Batch
 from hedgerow.errors import InputError, PoolExhaustedError
 from hedgerow.machine import team
 from hedgerow.strategies.badge import Badge
 from hedgerow.strategies.cluster_margin import ClusterMargin
 from hedgerow.strategies.coreset import CoreSet
 from hedgerow.strategies.margin import Margin, StochasticMargin
+from hedgerow.strategies.options import make as make_known
 from hedgerow.strategies.random import Random
 from hedgerow.strategies.uncertainty import Entropy, LeastConfidence
 from hedgerow.strategies.view import View
@@ -26,7 +27,6 @@ from hedgerow.strategies.view import View
 __all__ = [
     "STRATEGIES",
     "Badge",
-    "Batch",
     "ClusterMargin",
     "CoreSet",
     "Entropy",
@@ -35,6 +35,8 @@ __all__ = [
     "Random",
     "StochasticMargin",
     "View",
+    "find_needs",
+    "make",
     "select",
 ]
 
@@ -58,18 +60,6 @@ EVERYTHING = frozenset(GIVEN_AS)
 LEAST_COLUMNS = {"probabilities": 2, "embeddings": 1}  # the matrices among them
 STREAM = 0x5E1EC7  # sets select's random numbers apart from what others draw from the same seed
 INFINITY_BITS = np.float32(np.inf).view(np.uint32)
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """What to label next: `rows`, distinct int64 positions in the pool in pick order (read-only)."""
-
-    rows: npt.NDArray[np.int64]
-    strategy: str
-    seed: int
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 def select(
@@ -107,6 +97,22 @@ def select(
     k = min(k, available)
     rows = chosen(view, k, np.random.default_rng([STREAM, seed])) if k else np.zeros(0, np.int64)
     return Batch(check_picked(rows, view, k, name), name, seed)
+
+
+def make(name: str, options: Mapping[str, Any] | None = None, known: Mapping[str, type[Any]] = STRATEGIES) -> Any:
+    """The strategy called `name`, with options by name: values, or text as on the command line ("5", "true", "none").
+
+    known: `PAIR_STRATEGIES` for a strategy of pairs.
+    """
+    return make_known(name, options or {}, known)
+
+
+def find_needs(strategy: Any, known: Mapping[str, type[Any]] = STRATEGIES) -> frozenset[str]:
+    """What a strategy, or the one of that name, needs of the view; everything if it does not declare its needs."""
+    if isinstance(strategy, str):
+        strategy = known[checks.option(strategy, "strategy", known)]
+    declared = getattr(strategy, "needs", None)
+    return EVERYTHING if declared is None else frozenset(declared)
 
 
 def resolve(strategy: Any, known: Mapping[str, type[Any]]) -> tuple[str, Callable[..., Any]]:
