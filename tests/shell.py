@@ -38,8 +38,9 @@ def start(*arguments: Any, program: str = START) -> list[str]:
     return [sys.executable, "-c", program, *map(str, arguments)]
 
 
-def call(*arguments: Any, program: str = START) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(start(*arguments, program=program), capture_output=True, text=True, check=False)
+def call(*arguments: Any, program: str = START, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run `hedgerow <arguments>` as a process to its end; `options` are those of `subprocess.run`."""
+    return subprocess.run(start(*arguments, program=program), capture_output=True, text=True, check=False, **options)
 
 
 def read_values(folder: Path) -> list[tuple[str, ...]]:
