@@ -12,7 +12,7 @@ import pytest
 from hedgerow.errors import InputError
 from hedgerow.pool import ids as ids_module
 from hedgerow.pool import tables
-from hedgerow.pool.ids import Ids, find_rows, match_ids, open_ids
+from hedgerow.pool.ids import Ids, align, find_ids, find_rows, match_ids, open_ids
 
 N = 500
 
@@ -46,7 +46,7 @@ def test_ids_are_whole_numbers_or_strings(tmp_path: Path, kind: Any) -> None:
     [
         ([1.0, 2.0], "must be whole numbers or strings"),
         ([True, False], "must be whole numbers or strings"),
-        ([b"a", b"b"], "one number or string a row"),
+        ([b"a", b"b"], "one number or string per row"),
         ([1, None], "has a null in row 1"),
         (["a", None], "has a null in row 1"),
         ([5, 2, 5], "holds 5 more than once"),
@@ -64,8 +64,9 @@ def test_ids_that_are_not_there(tmp_path: Path) -> None:
     assert open_ids(pa.table({"margin": [0.1]})) is None
     with pytest.raises(InputError, match="no column 'key2': it has margin"):
         read_ids(pa.table({"margin": [0.1]}), "key2")
-    with pytest.raises(InputError, match=r"more than one column that may hold the id \(id, uuid\)"):
-        read_ids(pa.table({"id": [1], "uuid": ["a"]}))
+    assert read_ids(pa.table({"uuid": ["a"], "ID": [1]})).tolist() == [1]  # a column called id goes before others
+    with pytest.raises(InputError, match=r"more than one column that may hold the ids \(key, uuid\)"):
+        read_ids(pa.table({"key": [1], "uuid": ["a"]}))
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
@@ -212,3 +213,80 @@ def test_rows_whose_ids_are_not_in_the_pool(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="cannot be read as text"):
         find_rows(tmp_path / "b.txt", "labeled", 2, ids)
+
+
+# Joining by id
+
+
+@pytest.mark.parametrize("kind", [np.int64, object])
+def test_ids_in_another_order_are_aligned(kind: Any) -> None:
+    rng = np.random.default_rng(2)
+    values = np.array([f"k{number}" for number in range(N)], object) if kind is object else np.arange(N) * 7
+    order = rng.permutation(N)
+    first, second = Ids.of(values, "the first"), Ids.of(values[order], "the second")
+    rows = align(second, first)
+    assert rows is not None
+    assert rows.dtype == np.int64
+    assert second.array()[rows].tolist() == values.tolist()
+    assert align(first, Ids.of(values, "a copy")) is None
+    part = Ids.of(values[order[:300]], "a part")
+    rows = align(part, first, partial=True)
+    assert rows is not None
+    assert (rows >= 0).sum() == 300
+    assert part.array()[rows[rows >= 0]].tolist() == values[rows >= 0].tolist()
+    with pytest.raises(InputError, match=r"a part lacks 200 of the 500 ids of the first, the first is (k?)\d+ in row"):
+        align(part, first)
+    assert align(first, part) is not None  # more ids than needed
+
+
+def test_ids_align_across_batches_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "VECTOR_ROWS", 64)
+    names = np.array([f"é{number}" for number in range(N)], object)
+    first = open_ids(write(tmp_path / "a.parquet", {"id": names}, row_group_size=100))
+    second = open_ids(write(tmp_path / "b.parquet", {"id": names[::-1].copy()}, row_group_size=33))
+    same = open_ids(write(tmp_path / "c.parquet", {"id": names}, row_group_size=33))
+    assert first is not None
+    assert second is not None
+    assert same is not None
+    assert align(same, first) is None
+    rows = align(second, first)
+    assert rows is not None
+    assert rows.tolist() == list(range(N))[::-1]
+
+
+def test_ids_that_cannot_be_aligned() -> None:
+    numbers, words = Ids.of([1, 2], "numbers"), Ids.of(["a", "b"], "words")
+    with pytest.raises(InputError, match="numbers holds whole numbers, but words holds strings"):
+        align(words, numbers)
+    twice = find_ids(tables_of({"id": [1, 1]}))
+    assert twice is not None
+    with pytest.raises(InputError, match="holds 1 more than once"):
+        align(twice, numbers)
+    with pytest.raises(InputError, match="holds 1 more than once"):
+        align(numbers, twice, partial=True)
+    nothing = Ids.of(np.zeros(0, np.int64), "nothing")
+    assert align(nothing, Ids.of(np.zeros(0, np.int64), "no rows")) is None
+    rows = align(nothing, numbers, partial=True)
+    assert rows is not None
+    assert rows.tolist() == [-1, -1]
+
+
+def test_ids_from_an_array() -> None:
+    assert Ids.of(np.array(["b", "a"]), "ids").array().tolist() == ["b", "a"]
+    assert Ids.of(np.array([3, 1], np.uint8), "ids").array().dtype == np.int64
+    assert Ids.of([3, 1, 2], "ids").take(np.array([2, 0])).tolist() == [2, 3]
+    for array, message in (
+        ([1.0], "whole numbers or strings"),
+        ([[1]], "one dimension"),
+        (["a", "a"], "'a' more than once"),
+        (np.array(["a", 1], object), "holds 1 among strings"),
+        (np.array([1 << 63], np.uint64), "beyond int64"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Ids.of(array, "ids")
+
+
+def tables_of(columns: dict[str, Any]) -> tables.Table:
+    opened = tables.open_source(pa.table(columns), "a table")
+    assert isinstance(opened, tables.Table)
+    return opened

@@ -374,7 +374,7 @@ def test_vectors_that_are_not_there(tmp_path: Path) -> None:
         pool.as_vector(pa.table({"margin": [0.1, None]}), "margins")
     with pytest.raises(InputError, match="more than one column that may hold the margins"):
         pool.as_vector(pa.table({"margin": [0.1], "margins": [0.1]}), "margins")
-    with pytest.raises(InputError, match="one number or string a row"):
+    with pytest.raises(InputError, match="one number or string per row"):
         pool.as_vector(pa.table({"margin": [[0.1]]}), "margins")
 
 

@@ -51,7 +51,7 @@ def test_many_columns_are_told_in_one_line() -> None:
 def test_a_column_is_walked_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "VECTOR_ROWS", 3)
     table = open_table(pa.table({"x": np.arange(7)}))
-    assert [(start, piece.tolist()) for start, piece in table.walk("x")] == [(0, [0, 1, 2]), (3, [3, 4, 5]), (6, [6])]
+    assert [(start, piece.tolist()) for start, piece in table.chunks("x")] == [(0, [0, 1, 2]), (3, [3, 4, 5]), (6, [6])]
     assert table.read("x").tolist() == list(range(7))
 
 

@@ -58,7 +58,7 @@ class Questions:
 
     def find(self, path: Path, name: str) -> Numbers:
         """The places of the questions that a file lists: a table as the pairs' own, .npy of places or a mask."""
-        opened = tables.open_path(tables.find_file(path, name), name)
+        opened = tables.open_source(path, name)
         title = f"{name} ({path})"
         if isinstance(opened, Table):
             rows, classes = self.read(opened)
@@ -87,8 +87,8 @@ class Questions:
         key, classes = _require_columns(table, self.columns, self.ids is not None or self.own_ids is not None)
         if self.own_ids is not None and _is_row(key):
             raise InputError(
-                f"{table.tell(key)} speaks of rows, but the pairs of ids, and no file tells which row an id is: name "
-                "the ids there too"
+                f"{table.describe(key)} holds rows, but the pairs have ids, and no file says which row an id is: "
+                "give the ids there too"
             )
         rows = _number(table, key, self.ids, self.own_ids)
         return rows, _number(table, classes, None, self.class_names)
@@ -111,11 +111,11 @@ def read_questions(
             table.require(columns.ids)  # no other file could have it
         if not _is_row(key):
             own_ids = table.encode(key)[0]
-            check_id_dtype(own_ids.dtype, table.tell(key))
+            check_id_dtype(own_ids.dtype, table.describe(key))
     names = table.encode(classes)[0] if table.dtype(classes) == np.object_ else None
     if names is not None and classes_known:
         raise InputError(
-            f"{table.tell(classes)} holds names such as {names[:1].tolist()}: numbers of the columns of the "
+            f"{table.describe(classes)} holds names such as {names[:1].tolist()}: numbers of the columns of the "
             "predictions are needed, 0 the first"
         )
     rows, numbers = _number(table, key, ids, own_ids), _number(table, classes, None, names)
@@ -135,7 +135,7 @@ def _require_columns(table: Table, columns: Columns, by_id: bool) -> tuple[str, 
     if key is None or classes is None:
         missing = "classes (class)" if key else "ids (id) or rows (row)" if by_id else "rows (row)"
         told = "" if key or by_id else ", and the pool has no ids"
-        raise InputError(f"{table.title} has no column of {missing}{told}: it has {table.tell_columns()}")
+        raise InputError(f"{table.title} has no column of {missing}{told}: it has {table.list_columns()}")
     return key, classes
 
 
@@ -151,7 +151,7 @@ def _is_row(column: str) -> bool:
 
 def _number(table: Table, column: str, ids: Ids | None, names: Values | None) -> Values:
     """A number for each value of a column: the row of its id, its place among the names, or itself."""
-    title = table.tell(column)
+    title = table.describe(column)
     if (ids is None and names is None) or _is_row(column):
         values = table.read(column)
         if values.dtype.kind not in "iu":

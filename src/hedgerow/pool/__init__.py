@@ -1,5 +1,6 @@
 """The pool's data: matrices and vectors from arrays, tables and files; the user's ids; tables out."""
 
+from hedgerow.pool.ids import Ids, align, find_ids, find_rows, match_ids, open_ids
 from hedgerow.pool.matrices import (
     Matrix,
     as_matrix,
@@ -12,16 +13,25 @@ from hedgerow.pool.matrices import (
     read_metadata,
     write_table,
 )
+from hedgerow.pool.tables import Table, open_source
 
 __all__ = [
+    "Ids",
     "Matrix",
+    "Table",
+    "align",
     "as_matrix",
     "as_vector",
     "check_target",
     "count_rows",
+    "find_ids",
+    "find_rows",
     "holds_vector",
     "make_table",
+    "match_ids",
+    "open_ids",
     "open_matrix",
+    "open_source",
     "read_metadata",
     "write_table",
 ]

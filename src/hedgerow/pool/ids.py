@@ -1,8 +1,8 @@
-"""The user's keys: read, compared between files, and found again as rows.
+"""Ids, the user's keys: read, compared between inputs, matched to rows.
 
-A row is a position in the pool (int64), an id the user's key for it (int64 or string, distinct). Ids are read from
-their column in batches whenever they are asked for, so that ten million strings are never held at once; past the doors
-only rows travel. What an id stands for is its owner's business.
+A row is a position in the pool (int64); an id is the user's key for it (int64 or string, distinct). Ids are read from
+their column in batches whenever they are needed, so that ten million strings are not held at once. Past the doors only
+rows travel.
 """
 
 import csv
@@ -17,35 +17,64 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError
-from hedgerow.pool import tables
+from hedgerow.pool import sources, tables
 from hedgerow.pool.tables import Table
 
-_WHOLE = re.compile(r"[+-]?\d{1,18}")  # so many digits are sure to fit in int64
+_WHOLE = re.compile(r"[+-]?\d{1,18}")  # so many digits always fit in int64
 
 
 @dataclass(frozen=True, eq=False)
 class Ids:
-    """The ids of a pool's rows: int64 or strings, distinct, read from their column whenever they are asked for."""
+    """The ids of a pool's rows: int64 or strings, read from their column or array whenever they are needed.
+
+    A small record that pickles. `title` is what messages call them. Duplicates are found by `refuse_duplicates`, which
+    reads all ids, and by `align`.
+    """
 
     n: int
     dtype: np.dtype[Any]  # int64, or object for Python strings
-    title: str  # what messages call them
-    _table: Table
-    _column: str
+    title: str
+    source: Table | npt.NDArray[Any]
+    column: str | None = None  # of a table
 
-    def chunks(self) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-        """(first row, ids), from the first row to the last."""
-        for start, values in self._table.walk(self._column):
+    @classmethod
+    def of(cls, array: Any, title: str) -> "Ids":
+        """The ids in an array, one per row; duplicates are refused."""
+        values = np.asarray(array)
+        if values.ndim != 1:
+            raise InputError(f"{title} must have one dimension, one id per row, got shape {values.shape}")
+        dtype = check_id_dtype(values.dtype, title)
+        if values.dtype == np.object_ and (odd := [value for value in values.tolist() if not isinstance(value, str)]):
+            raise InputError(f"{title} holds {odd[0]!r} among strings: ids must be all strings or all whole numbers")
+        ids = cls(len(values), dtype, title, values)
+        ids.refuse_duplicates()
+        return ids
+
+    def chunks(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        """(first row, ids), in order, from row `start` to `stop`."""
+        stop = self.n if stop is None else min(stop, self.n)
+        if isinstance(self.source, Table):
+            assert self.column is not None
+            pieces = self.source.chunks(self.column, start, stop)
+        else:
+            step = tables.VECTOR_ROWS
+            pieces = ((at, self.source[at : min(at + step, stop)]) for at in range(start, stop, step))
+        for at, values in pieces:
             if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
                 raise InputError(f"{self.title} holds {values.max()}, which is beyond int64: use strings")
-            yield start, values.astype(self.dtype, copy=False)
+            yield at, values.astype(self.dtype, copy=False)
+
+    def read(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """The ids of the rows from start to stop."""
+        stop = min(stop, self.n)
+        return tables.fill(np.empty(max(0, stop - start), self.dtype), self.chunks(start, stop), start)
 
     def array(self) -> npt.NDArray[Any]:
-        """All of them, as one array."""
-        return tables.fill(np.empty(self.n, self.dtype), self.chunks())
+        """All ids, as one array."""
+        return self.read(0, self.n)
 
     def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """The ids of `rows`, in their order; the others are not kept."""
+        """The ids of `rows`, in their order; the others are read but not kept."""
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         taken = np.empty(len(rows), self.dtype)
@@ -54,33 +83,81 @@ class Ids:
             taken[order[low:high]] = values[ascending[low:high] - start]
         return taken
 
+    def refuse_duplicates(self) -> None:
+        """Raises `InputError` if an id occurs twice. Of strings only hashes are held, 8 bytes per row."""
+        if self.dtype != np.object_:
+            numbers = self.array()
+            if not bool(np.all(numbers[1:] > numbers[:-1])):  # ascending ids are distinct, and common
+                checks.distinct(numbers, self.title)
+            return
+        hashes = _digest(self)
+        met = hashes[1:][hashes[1:] == hashes[:-1]]
+        if len(met):
+            equal = set(met.tolist())
+            suspects = [value for _, values in self.chunks() for value in values if hash(value) in equal]
+            checks.distinct(np.array(suspects, np.object_), self.title)
 
-def open_ids(source: Any, column: str | None = None, *, like: Ids | None = None) -> Ids | None:
-    """A table's ids, found to be distinct whole numbers or strings; None if there is no id column.
 
-    `like`: the ids of another file about the same pool, which must be the same in the same order.
+def find_ids(table: Table, column: str | None = None) -> Ids | None:
+    """The ids of a table, not yet read; None if it has no id column. A column called `id` goes before all others."""
+    if column is None:
+        column = table.find("ids", {"id"}) or table.find("ids", tables.ID_NAMES)
+    if column is None:
+        return None
+    title = table.describe(table.require(column))
+    return Ids(table.n, check_id_dtype(table.dtype(column), title), title, table, column)
+
+
+def open_ids(source: Any, column: str | None = None, *, name: str = "ids", like: Ids | None = None) -> Ids | None:
+    """The ids of a source, all of them checked; None if it has no id column.
+
+    `name`: what messages call the source. `like`: the ids of another file about the same pool, which must be the same
+    ids in the same order.
     """
-    opened = tables.open_source(source, "ids")
+    opened = tables.open_rows(source, name)
     if not isinstance(opened, Table):
-        tables.refuse_column(column, "ids", source)
+        tables.refuse_column(column, name, source)
         return None
-    if column is None:
-        column = opened.find("id", tables.ID_NAMES)
-    if column is None:
+    ids = find_ids(opened, column)
+    if ids is None:
         return None
-    title = opened.tell(opened.require(column))
-    ids = Ids(opened.n, check_id_dtype(opened.dtype(column), title), title, opened, column)
     if like is None:
-        _refuse_twins(ids)
+        ids.refuse_duplicates()
     else:
         _refuse_others(ids, like)
     return ids
 
 
+def align(ids: Ids, like: Ids, *, partial: bool = False) -> npt.NDArray[np.int64] | None:
+    """For each row of `like`, the row of `ids` with the same id; None if both have the same ids in the same order.
+
+    `partial`: -1 for a row whose id `ids` does not have; otherwise that is an error. `ids` may have more ids than
+    `like`. In another order than `like`, both are held at once: about the bytes of their text, and 16 bytes per row.
+    """
+    if ids.dtype != like.dtype:
+        raise InputError(f"{like.title} holds {_describe_kind(like)}, but {ids.title} holds {_describe_kind(ids)}")
+    if ids.n == like.n and _first_difference(ids, like) is None:
+        return None
+    import pyarrow.compute as pc
+
+    ids.refuse_duplicates()
+    like.refuse_duplicates()
+    found = pc.index_in(_as_arrow(like), value_set=_as_arrow(ids).combine_chunks())
+    rows: npt.NDArray[np.int64] = found.fill_null(-1).to_numpy().astype(np.int64)
+    absent = rows < 0
+    if absent.any() and not partial:
+        row = int(np.argmax(absent))
+        raise InputError(
+            f"{ids.title} lacks {int(absent.sum()):,} of the {like.n:,} ids of {like.title}, the first is "
+            f"{like.read(row, row + 1)[0]!s} in row {row}"
+        )
+    return rows
+
+
 def match_ids(wanted: npt.NDArray[Any], ids: Ids, name: str) -> npt.NDArray[np.int64]:
     """The row of each wanted id among the pool's `ids`, in the order wanted; an id may be wanted twice."""
     if len(wanted) and check_id_dtype(wanted.dtype, name) != ids.dtype:
-        raise InputError(f"{name} holds {_tell_kind(wanted)}, but the pool's ids are {_tell_kind(ids)}")
+        raise InputError(f"{name} holds {_describe_kind(wanted)}, but the pool's ids are {_describe_kind(ids)}")
     wanted = wanted.astype(ids.dtype, copy=False)
     find, count = _index_ids(wanted)
     found = np.full(count, -1, np.int64)
@@ -107,7 +184,7 @@ def find_rows(
     such a column, or text with one id or row a line, after a heading or none. Where the pool has `ids`, values without
     a heading are ids.
     """
-    values, are_rows = _read_listing(tables.find_file(path, name), name, ids, id_column)
+    values, are_rows = _read_listing(sources.find_file(path, name), name, ids, id_column)
     if values.dtype == np.bool_:
         checks.same_length({f"{path}": len(values), "the pool": n})
         return np.flatnonzero(values)
@@ -115,7 +192,7 @@ def find_rows(
         return np.unique(match_ids(values, ids, f"{name} ({path})"))
     if len(values) and values.dtype.kind not in "iu":
         told = "row numbers" if are_rows else "row numbers, because the pool has no ids"
-        raise InputError(f"{name}: {path} holds {_tell_kind(values)} where it must hold {told}")
+        raise InputError(f"{name}: {path} holds {_describe_kind(values)} where it must hold {told}")
     return checks.rows(np.unique(values), n, f"{name} ({path})")
 
 
@@ -131,49 +208,44 @@ def check_id_dtype(dtype: np.dtype[Any], title: str) -> np.dtype[Any]:
     raise InputError(f"{title} holds {dtype}: ids must be whole numbers or strings")
 
 
-def _tell_kind(ids: Ids | npt.NDArray[Any]) -> str:
+def _describe_kind(ids: Ids | npt.NDArray[Any]) -> str:
     return "whole numbers" if ids.dtype.kind in "iu" else "strings" if ids.dtype.kind in "OU" else f"{ids.dtype}"
-
-
-def _refuse_twins(ids: Ids) -> None:
-    """No id twice. Of strings the hashes are held, 8 bytes each; only those whose hashes meet are compared."""
-    if ids.dtype != np.object_:
-        numbers = ids.array()
-        if not bool(np.all(numbers[1:] > numbers[:-1])):  # ascending ids are distinct, and common
-            checks.distinct(numbers, ids.title)
-        return
-    hashes = _digest(ids)
-    met = hashes[1:][hashes[1:] == hashes[:-1]]
-    if len(met):
-        alike = set(met.tolist())
-        suspects = [value for _, values in ids.chunks() for value in values if hash(value) in alike]
-        checks.distinct(np.array(suspects, np.object_), ids.title)
 
 
 def _refuse_others(second: Ids, first: Ids) -> None:
     """The same ids in the same order, which makes them as distinct as the first are."""
     checks.same_length({first.title: first.n, second.title: second.n})
     if first.dtype != second.dtype:
-        raise InputError(f"{first.title} holds {_tell_kind(first)}, {second.title} holds {_tell_kind(second)}")
-    for start, one, other in _walk_together(first, second):
-        unlike = one != other
-        if unlike.any():
-            place = int(np.argmax(unlike))
-            told = f"{first.title} has {one[place]} in row {start + place}, where {second.title} has {other[place]}"
-            if np.array_equal(_digest(first), _digest(second)):
-                told += ": the ids are the same in another order, so sort both files by id"
-            raise InputError(f"the ids do not match: {told}")
+        raise InputError(f"{first.title} holds {_describe_kind(first)}, {second.title} holds {_describe_kind(second)}")
+    row = _first_difference(first, second)
+    if row is not None:
+        one, other = first.read(row, row + 1)[0], second.read(row, row + 1)[0]
+        text = f"{first.title} has {one} in row {row}, where {second.title} has {other}"
+        if np.array_equal(_digest(first), _digest(second)):
+            text += ": the ids are the same in another order, so sort both files by id"
+        raise InputError(f"the ids do not match: {text}")
 
 
-def _walk_together(first: Ids, second: Ids) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any]]]:
-    """(first row, ids, ids) over two files that may be cut into unlike batches."""
+def _first_difference(first: Ids, second: Ids) -> int | None:
+    """The first row whose ids differ; both have the same length and may be cut into different batches."""
     others = second.chunks()
     ahead = np.empty(0, second.dtype)
     for start, chunk in first.chunks():
         while len(ahead) < len(chunk):
             ahead = np.concatenate([ahead, next(others)[1]])
-        yield start, chunk, ahead[: len(chunk)]
+        differ = chunk != ahead[: len(chunk)]
+        if differ.any():
+            return start + int(np.argmax(differ))
         ahead = ahead[len(chunk) :]
+    return None
+
+
+def _as_arrow(ids: Ids) -> Any:
+    """All ids as one chunked Arrow array: 64-bit offsets, because the text may exceed 2 GiB."""
+    import pyarrow as pa
+
+    kind = pa.large_string() if ids.dtype == np.object_ else pa.int64()
+    return pa.chunked_array([pa.array(values, kind) for _, values in ids.chunks()], kind)
 
 
 def _digest(ids: Ids) -> npt.NDArray[np.int64]:
@@ -208,7 +280,7 @@ def _read_listing(path: Path, name: str, ids: Ids | None, id_column: str | None)
     """(the values, whether they say that they are rows)."""
     if path.suffix.lower() in (".txt", ".csv"):
         return _read_lines(path, name, ids, id_column)
-    opened = tables.open_path(path, name)
+    opened = tables.open_source(path, name)
     if not isinstance(opened, Table):
         if opened.ndim != 1:
             raise InputError(f"{name}: {path} must have one dimension, got shape {opened.shape}")
@@ -225,7 +297,7 @@ def _read_listing(path: Path, name: str, ids: Ids | None, id_column: str | None)
     raise InputError(
         f"{name}: {path} has no column of rows (row)"
         + (" or ids (id)" if ids is not None else "")
-        + f": it has {opened.tell_columns()}"
+        + f": it has {opened.list_columns()}"
         + (", and the pool has no ids" if ids is None and has_ids else "")
     )
 
@@ -235,7 +307,7 @@ def _read_lines(path: Path, name: str, ids: Ids | None, id_column: str | None) -
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets put a mark before the text
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{name}: {path} cannot be read as text: {tables.first_line(error)}") from error
+        raise InputError(f"{name}: {path} cannot be read as text: {sources.first_line(error)}") from error
     records = list(csv.reader(lines)) if path.suffix.lower() == ".csv" else [[line] for line in lines]
     place, are_rows = _find_heading(records[0] if records else [], f"{name}: {path}", ids, id_column)
     values = [record[place].strip() if len(record) > place else "" for record in records]

@@ -8,7 +8,7 @@ where they are used, not here.
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,9 @@ import numpy.typing as npt
 
 from hedgerow import __version__, checks, store
 from hedgerow.errors import InputError, StoreError
-from hedgerow.pool import tables
+from hedgerow.pool import sources, tables
+from hedgerow.pool.arrays import Npy
+from hedgerow.pool.ids import Ids, find_ids
 from hedgerow.pool.tables import Table
 
 VIEW_BYTES = 1 << 25  # 32 MiB a chunk of what is in memory or mapped: a view costs nothing, a call little
@@ -42,34 +44,48 @@ _NUMBERED = re.compile(r"(?P<prefix>.*?)[_.\-]?\d+")
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """A matrix of floats (n, width) that can be walked in chunks or had whole.
+    """A matrix of floats (n, width): read in any range of rows, in chunks, or whole. A small record that pickles.
 
     `dtype` is float16, float32 or float64 in native byte order; whole numbers become floats that hold them.
+    `ids`: the ids of its rows, where the source has an id column.
     """
 
     n: int
     width: int
     dtype: np.dtype[Any]
-    _blocks: Callable[[int], Iterator[npt.NDArray[Any]]]  # the rows in order, in blocks of at most so many
-    _held: npt.NDArray[Any] | None = None  # the whole, where it is in memory or mapped already
+    ids: Ids | None
+    data: "HeldRows | Npy | ListRows | ColumnRows"
 
-    def chunks(self, rows: int | None = None) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-        """(first row, contiguous 2-D array of at most `rows` rows), from the first row to the last."""
+    def read(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """The rows from start to stop as a contiguous array; a view where the matrix is in memory or mapped."""
+        stop = min(stop, self.n)
+        if self._is_held():
+            blocks = list(self.data.blocks(start, stop, max(1, stop - start)))
+            if len(blocks) == 1:
+                return np.ascontiguousarray(blocks[0], self.dtype)
+        whole = np.empty((max(0, stop - start), self.width), self.dtype)
+        return tables.fill(whole, self.chunks(start=start, stop=stop), start)
+
+    def chunks(
+        self, rows: int | None = None, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        """(first row, contiguous 2-D array of at most `rows` rows), in order, from row `start` to `stop`."""
         if rows is None:
-            most = READ_BYTES if self._held is None else VIEW_BYTES
+            most = VIEW_BYTES if self._is_held() else READ_BYTES
             rows = max(1, most // max(1, self.width * self.dtype.itemsize))
-        start = 0
-        for block in self._blocks(checks.integer(rows, "rows", least=1)):
+        stop = self.n if stop is None else min(stop, self.n)
+        for block in self.data.blocks(start, stop, checks.integer(rows, "rows", least=1)):
             yield start, np.ascontiguousarray(block, self.dtype)
             start += len(block)
 
     def array(self) -> npt.NDArray[Any]:
-        """The whole matrix: the array or the memmap it came as, or a new array filled chunk by chunk.
+        """The whole matrix: the array or memory map that it came as, or a new array filled chunk by chunk.
 
-        A large one is a memory map of a file that has no name and goes with it: pages of a file can leave memory.
+        A large one is a memory map of a temporary file without a name: pages of a file can leave memory.
         """
-        if self._held is not None and self._held.dtype == self.dtype:
-            return self._held
+        held = self._held_array()
+        if held is not None and held.dtype == self.dtype:
+            return held
         if self.n * self.width * self.dtype.itemsize < MAP_BYTES:
             return tables.fill(np.empty((self.n, self.width), self.dtype), self.chunks())
         try:
@@ -85,21 +101,85 @@ class Matrix:
                 "set TMPDIR to a folder with room, or give the matrix as .npy, which is read where it is"
             ) from error
 
+    def _is_held(self) -> bool:
+        return isinstance(self.data, (HeldRows, Npy))
 
-def open_matrix(source: Any, name: str, *, column: str | None = None, least_columns: int = 1) -> Matrix:
-    """The matrix in `source`, not yet read. `name` says what it is, in messages and when the column is guessed."""
+    def _held_array(self) -> npt.NDArray[Any] | None:
+        if isinstance(self.data, HeldRows):
+            return self.data.array
+        return self.data.array() if isinstance(self.data, Npy) and len(self.data.paths) == 1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class HeldRows:
+    """A matrix in memory or mapped."""
+
+    array: npt.NDArray[Any]
+
+    def blocks(self, start: int, stop: int, rows: int) -> Iterator[npt.NDArray[Any]]:
+        """The rows from start to stop in order, in views of at most `rows` rows."""
+        return (self.array[at : min(at + rows, stop)] for at in range(start, stop, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnRows:
+    """One numeric column per dimension."""
+
+    table: Table
+    columns: tuple[str, ...]
+    dtype: np.dtype[Any]
+
+    def blocks(self, start: int, stop: int, rows: int) -> Iterator[npt.NDArray[Any]]:
+        """The rows from start to stop in order, in blocks of at most `rows` rows."""
+        for batch in self.table.batches(list(self.columns), rows, start, stop):
+            block = np.empty((batch.num_rows, len(self.columns)), self.dtype)
+            for place, key in enumerate(self.columns):
+                values = batch.column(key)
+                tables.refuse_nulls(values, start, 1, self.table.describe(key))
+                block[:, place] = values.to_numpy(zero_copy_only=False)
+            yield block
+            start += len(block)
+
+
+@dataclass(frozen=True, eq=False)
+class ListRows:
+    """One column of lists of equal length."""
+
+    table: Table
+    column: str
+    width: int
+
+    def blocks(self, start: int, stop: int, rows: int) -> Iterator[npt.NDArray[Any]]:
+        """The rows from start to stop in order, in blocks of at most `rows` rows."""
+        title = self.table.describe(self.column)
+        ragged = not hasattr(self.table.types[self.column], "list_size")
+        for batch in self.table.batches([self.column], rows, start, stop):
+            lists = batch.column(self.column)
+            tables.refuse_nulls(lists, start, 1, title)
+            if ragged:
+                _refuse_ragged(lists, start, self.width, title)
+            values = lists.flatten()
+            tables.refuse_nulls(values, start, self.width, title)
+            yield values.to_numpy(zero_copy_only=False).reshape(len(lists), self.width)
+            start += len(lists)
+
+
+def open_matrix(
+    source: Any, name: str, *, column: str | None = None, id_column: str | None = None, least_columns: int = 1
+) -> Matrix:
+    """The matrix in `source` with its ids, not yet read. `name` is used in messages and to guess the column."""
     if isinstance(source, Matrix):
         matrix = source
     else:
-        opened = tables.open_source(source, name)
+        opened = tables.open_rows(source, name)
         if isinstance(opened, Table):
-            matrix = _table_matrix(opened, name, column)
+            matrix = _table_matrix(opened, name, column, find_ids(opened, id_column))
         else:
-            tables.refuse_column(column, name, source)
+            tables.refuse_column(column or id_column, name, source)
             matrix = _array_matrix(opened, name)
     if matrix.width < least_columns:
-        told = checks.shape_text((matrix.n, matrix.width))
-        raise InputError(f"{name} must have at least {least_columns} columns, got {told}")
+        shape = checks.shape_text((matrix.n, matrix.width))
+        raise InputError(f"{name} must have at least {least_columns} columns, got {shape}")
     return matrix
 
 
@@ -114,7 +194,7 @@ def as_vector(source: Any, name: str, *, column: str | None = None) -> npt.NDArr
     if isinstance(opened, Table):
         chosen = _vector_column(opened, name, column)
         if chosen is None:
-            raise opened.miss(name)
+            raise opened.missing(name)
         return opened.read(chosen)
     tables.refuse_column(column, name, source)
     if opened.ndim != 1:
@@ -134,7 +214,7 @@ def holds_vector(source: Any, name: str, *, column: str | None = None) -> bool:
         return True
     if _matrix_columns(opened, "probabilities", None):
         return False
-    raise opened.miss(f"{name} or probabilities")
+    raise opened.missing(f"{name} or probabilities")
 
 
 def count_rows(source: Any, name: str) -> int:
@@ -178,8 +258,8 @@ def read_metadata(path: str | Path) -> dict[str, str]:
     """What `write_table` was given as metadata; empty for a Parquet file that has none."""
     import pyarrow.parquet as pq
 
-    file = tables.find_file(path, "the file")
-    with tables.reading(file, "Parquet"):
+    file = sources.find_file(path, "the file")
+    with sources.reading(file, "Parquet"):
         found = pq.read_schema(file).metadata or {}
     return {key.decode(): value.decode(errors="replace") for key, value in found.items()}
 
@@ -231,75 +311,43 @@ def _vector_column(table: Table, name: str, column: str | None) -> str | None:
     return table.choose(name, [key for key in others if key == name] or others or list(table.types))
 
 
-# Reading.
+# Opening.
 
 
-def _array_matrix(array: npt.NDArray[Any], name: str) -> Matrix:
-    if array.ndim != 2:
+def _array_matrix(array: npt.NDArray[Any] | Npy, name: str) -> Matrix:
+    if len(array.shape) != 2:
         raise InputError(f"{name} must have two dimensions (rows, columns), got shape {array.shape}")
     dtype = checks.floats(np.empty(0, array.dtype), name).dtype
-
-    def blocks(rows: int) -> Iterator[npt.NDArray[Any]]:
-        for start in range(0, len(array), rows):
-            yield array[start : start + rows]
-
-    return Matrix(array.shape[0], array.shape[1], dtype, blocks, array)
+    return Matrix(array.shape[0], array.shape[1], dtype, None, array if isinstance(array, Npy) else HeldRows(array))
 
 
-def _table_matrix(table: Table, name: str, column: str | None) -> Matrix:
+def _table_matrix(table: Table, name: str, column: str | None, ids: Ids | None) -> Matrix:
     columns = _matrix_columns(table, name, column)
     if not columns:
-        raise table.miss(name)
+        raise table.missing(name)
     kinds = [table.types[key] for key in columns]
     if tables.is_list(kinds[0]):
-        return _list_matrix(table, name, columns[0])
+        return _list_matrix(table, name, columns[0], ids)
     for key, kind in zip(columns, kinds, strict=True):
         if not tables.is_number(kind):
-            raise InputError(f"{table.tell(key)} holds {kind}, but {name} must be lists of numbers")
-    dtype = np.result_type(*(kind.to_pandas_dtype() for kind in kinds))
+            raise InputError(f"{table.describe(key)} holds {kind}, but {name} must be lists of numbers")
+    dtype = np.result_type(*(tables.numpy_dtype(kind) for kind in kinds))
     dtype = checks.floats(np.empty(0, dtype), name).dtype
-
-    def blocks(rows: int) -> Iterator[npt.NDArray[Any]]:
-        start = 0
-        for batch in table.batches(columns, rows):
-            block = np.empty((batch.num_rows, len(columns)), dtype)
-            for place, key in enumerate(columns):
-                values = batch.column(key)
-                tables.refuse_nulls(values, start, 1, table.tell(key))
-                block[:, place] = values.to_numpy(zero_copy_only=False)
-            yield block
-            start += len(block)
-
-    return Matrix(table.n, len(columns), dtype, blocks)
+    return Matrix(table.n, len(columns), dtype, ids, ColumnRows(table, tuple(columns), dtype))
 
 
-def _list_matrix(table: Table, name: str, column: str) -> Matrix:
+def _list_matrix(table: Table, name: str, column: str, ids: Ids | None) -> Matrix:
     kind = table.types[column]
-    title = table.tell(column)
     width = kind.list_size if hasattr(kind, "list_size") else _first_length(table, column)
-    dtype = checks.floats(np.empty(0, kind.value_type.to_pandas_dtype()), name).dtype
-
-    def blocks(rows: int) -> Iterator[npt.NDArray[Any]]:
-        start = 0
-        for batch in table.batches([column], rows):
-            lists = batch.column(column)
-            tables.refuse_nulls(lists, start, 1, title)
-            if not hasattr(kind, "list_size"):
-                _refuse_ragged(lists, start, width, title)
-            values = lists.flatten()
-            tables.refuse_nulls(values, start, width, title)
-            yield values.to_numpy(zero_copy_only=False).reshape(len(lists), width)
-            start += len(lists)
-
-    return Matrix(table.n, width, dtype, blocks)
+    dtype = checks.floats(np.empty(0, tables.numpy_dtype(kind.value_type)), name).dtype
+    return Matrix(table.n, width, dtype, ids, ListRows(table, column, width))
 
 
 def _first_length(table: Table, column: str) -> int:
     """The length of a list column's first list; the others are held to it as they are read."""
-    for batch in table.batches([column], 1):
-        if batch.num_rows:
-            tables.refuse_nulls(batch.column(column), 0, 1, table.tell(column))
-            return len(batch.column(column)[0])
+    for batch in table.batches([column], 1, 0, 1):
+        tables.refuse_nulls(batch.column(column), 0, 1, table.describe(column))
+        return len(batch.column(column)[0])
     return 0
 
 
