@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hedgerow import checks, store
 from hedgerow.errors import InputError, StoreError
-from hedgerow.pool import matrices, tables
+from hedgerow.pool import matrices, sources, tables
 
 Columns = Mapping[str, npt.NDArray[Any]]
 
@@ -61,13 +61,13 @@ def read_columns(path: str | Path, name: str) -> dict[str, npt.NDArray[Any]]:
     CSV does not tell "7" from 7: a column whose values are all written as whole numbers (without leading zeros) is
     int64, as decimal numbers float64, else strings.
     """
-    file = tables.find_file(path, name)
+    file = sources.find_file(path, name)
     suffix = file.suffix.lower()
     if suffix == ".csv":
         return _read_csv(file, name)
     if suffix == ".jsonl":
         return _read_json_lines(file, name)
-    opened = tables.open_path(file, name)
+    opened = tables.open_source(file, name)
     if not isinstance(opened, tables.Table):
         raise InputError(f"{name}: {path} has no named columns: a {', '.join(SUFFIXES)} file is needed")
     return {column: opened.read(column) for column in opened.types}
@@ -103,7 +103,7 @@ def _read_csv(path: Path, name: str) -> dict[str, npt.NDArray[Any]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             heading, *records = list(csv.reader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{name}: {path} cannot be read as CSV: {tables.first_line(error)}") from error
+        raise InputError(f"{name}: {path} cannot be read as CSV: {sources.first_line(error)}") from error
     for line, record in enumerate(records, 2):
         if len(record) != len(heading):
             raise InputError(f"{name}: line {line} of {path} has {len(record)} fields, the heading has {len(heading)}")
@@ -132,7 +132,7 @@ def _read_json_lines(path: Path, name: str) -> dict[str, npt.NDArray[Any]]:
             if not isinstance(records[-1], dict) or records[-1].keys() != records[0].keys():
                 raise InputError(f"{name}: line {line} of {path} does not have the keys of line 1")
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{name}: {path} cannot be read as JSON lines: {tables.first_line(error)}") from error
+        raise InputError(f"{name}: {path} cannot be read as JSON lines: {sources.first_line(error)}") from error
     return {key: _gather([record[key] for record in records]) for key in (records[0] if records else {})}
 
 
