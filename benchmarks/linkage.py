@@ -91,14 +91,15 @@ def run_ours(path, threads, settings, sampled=0, mapped=False, repeats=1):
     """(labels, record): one clustering, its phases, its memory, its violations; of repeats the one of median time."""
     pin(threads)
     import hedgerow as hr
-    from hedgerow.clustering import growth, hac
+    from hedgerow.clustering import clusters as opening
+    from hedgerow.clustering import growth
 
     points = np.load(path, mmap_mode="r" if mapped else None)
     hr.cluster(np.array(points[:10_000]), method="certified", average_size=AVERAGE_SIZE, threads=threads)
     rounds = [(growth, name) for name in ("sort_points", "search_neighbors", "merge_round")]
     records = []
     for _ in range(repeats):
-        with watch([(hac, "open_vectors"), *rounds]) as calls:
+        with watch([(opening, "survey_rows"), *rounds]) as calls:
             load = os.getloadavg()[0]
             with sample_peak("RssAnon") as own:
                 told = peak_memory(lambda: hr.cluster(points, method="certified", threads=threads, **settings))
@@ -115,7 +116,7 @@ def run_ours(path, threads, settings, sampled=0, mapped=False, repeats=1):
 def split(calls, told):
     """Where the time went: the first search (sorting into cells and search), what follows, and its parts."""
     looks = [call for call in calls if call[0] == "search_neighbors"]
-    opening = next(call for call in calls if call[0] == "open_vectors")
+    opening = next(call for call in calls if call[0] == "survey_rows")
     first = [next(call for call in calls if call[0] == "sort_points"), looks[0]]
     parts = {}
     for place, kind in ((1, "cpu"), (2, "wall")):

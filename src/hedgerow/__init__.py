@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hedgerow.clustering.clusters import Clusters, cluster
     from hedgerow.clustering.dendrogram import Dendrogram
     from hedgerow.clustering.hac import linkage
+    from hedgerow.clustering.methods import Assign, Certified, Exact, Multiround
     from hedgerow.errors import (
         CampaignError,
         EngineError,
@@ -45,6 +46,10 @@ _HOME = {
     "Dendrogram": "clustering.dendrogram",
     "cluster": "clustering.clusters",
     "Clusters": "clustering.clusters",
+    "Exact": "clustering.methods",
+    "Certified": "clustering.methods",
+    "Multiround": "clustering.methods",
+    "Assign": "clustering.methods",
     "margins": "scores",
     "entropies": "scores",
     "least_confidences": "scores",
@@ -81,9 +86,11 @@ _HOME = {
 __all__ = [
     "PAIR_STRATEGIES",
     "STRATEGIES",
+    "Assign",
     "Badge",
     "Batch",
     "CampaignError",
+    "Certified",
     "ClusterMargin",
     "ClusterMarginPairs",
     "Clusters",
@@ -91,12 +98,14 @@ __all__ = [
     "Dendrogram",
     "EngineError",
     "Entropy",
+    "Exact",
     "HedgerowError",
     "HedgerowWarning",
     "InputError",
     "LeastConfidence",
     "Margin",
     "MissingExtraError",
+    "Multiround",
     "PairBatch",
     "PairView",
     "Pairs",

@@ -12,7 +12,8 @@ import hedgerow as hr
 RUN = """
 import os, signal, sys
 import numpy as np
-from hedgerow import checkpoints, hac, layout
+from hedgerow.clustering import hac, layout
+from hedgerow.store import checkpoints
 
 layout.FEW = 200  # cells for a small pool too
 kill_at, half_way = int(sys.argv[3]), sys.argv[4] == "half-way"

@@ -12,7 +12,7 @@ Up to `FEW` centroids the search is exact; more are sorted into cells, and a poi
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,12 @@ from hedgerow import checks
 from hedgerow.clustering import cells, hac
 from hedgerow.clustering.dendrogram import Dendrogram
 from hedgerow.clustering.growth import FINEST, ROUNDING, Progress
-from hedgerow.clustering.vectors import BLOCK, Vectors, average_groups, measure_half, open_vectors
+from hedgerow.clustering.methods import Assign, Certified
+from hedgerow.clustering.vectors import BLOCK, Vectors, average_groups, measure_half
 from hedgerow.errors import InputError
 from hedgerow.kernels import centroids as kernels
 from hedgerow.machine import Team
-from hedgerow.machine import team as use_team
 
-SUBSET = 0.1  # of the pool, if nothing else is asked for
 FEW = 8_192  # centroids that every point is compared with
 PROBES = 8  # cells whose centroids a point meets; docs/scaling.md has what that misses
 COLUMNS = 2_048  # centroids a product takes
@@ -56,40 +55,27 @@ class Centroids:
         return len(self.means)
 
 
-def cluster_subset(
-    raw: npt.NDArray[Any],
-    subset: Any,
-    *,
-    metric: str,
-    average_size: float | None,
-    threshold: float | None,
-    neighbors: int,
-    slack: float,
-    seed: int,
-    threads: int | None,
-    progress: Progress,
-) -> tuple[npt.NDArray[np.int32], float]:
+def cluster_subset(vectors: Vectors, method: Assign, job: hac.Job) -> tuple[npt.NDArray[np.int32], float]:
     """Labels (n,) and epsilon_c: the subset by certified linkage, the others by assignment.
 
     A threshold is epsilon of the linkage and epsilon_c at once.
     """
-    rows = choose_rows(subset, len(raw), checks.seed(seed))
-    rest = np.setdiff1d(np.arange(len(raw)), rows, assume_unique=True)
-    with use_team(threads) as team:
-        vectors = open_vectors(raw, metric, np.float32, team)  # what cannot be used is found before the work
-    size = None if average_size is None else min(average_size, max(1, len(rows)))
-    tree = hac.linkage(
-        raw[rows], metric=metric, method="certified", threshold=threshold, average_size=size, neighbors=neighbors,
-        slack=slack, seed=seed, threads=threads, progress=progress,
-    )  # fmt: skip
-    most = None if average_size is None else hac.most_clusters(len(raw), average_size)
-    with use_team(threads) as team:
-        cut = cut_subset(tree, vectors, rows, rest, most, seed, team) if most is not None else float(threshold or 0)
-        labels = tree.cut(threshold=cut)
-        centroids = gather_centroids(vectors, labels, team, rows)
-        nearest, distance = find_nearest(vectors, centroids, team, rest, progress=progress)
-    limit = find_reach(distance, most - len(centroids)) if most is not None and len(rest) else cut
-    out = np.empty(len(raw), np.int64)
+    n, team = len(vectors), job.team
+    rows = choose_rows(method.subset, n, job.seed)
+    rest = np.setdiff1d(np.arange(n), rows, assume_unique=True)
+    most, size = job.cut.most_clusters(n), job.cut.average_size
+    cut = job.cut if size is None else hac.Cut(average_size=min(size, max(1, len(rows))))
+    tree = hac.grow_tree(vectors.subset(rows, team), Certified(method.neighbors, method.slack), replace(job, cut=cut))
+    if most is None:
+        limit = job.cut.threshold or 0.0
+    else:
+        limit = cut_subset(tree, vectors, rows, rest, most, job.seed, team)
+    labels = tree.cut(threshold=limit)
+    centroids = gather_centroids(vectors, labels, team, rows)
+    nearest, distance = find_nearest(vectors, centroids, team, rest, progress=job.progress)
+    if most is not None and len(rest):
+        limit = find_reach(distance, most - len(centroids))
+    out = np.empty(n, np.int64)
     out[rows] = labels
     out[rest] = number_points(nearest, distance <= limit, len(centroids))
     return number_clusters(out), limit
@@ -137,12 +123,9 @@ def find_reach(distance: npt.NDArray[np.float64], allowed: int) -> float:
 
 
 def choose_rows(subset: Any, n: int, seed: int) -> Rows:
-    """The subset as ascending rows: given as rows, a bool mask, a fraction of the pool, or None for a tenth."""
-    if subset is None or (np.ndim(subset) == 0 and not isinstance(subset, (bool, np.bool_))):
-        share = SUBSET if subset is None else checks.real(subset, "subset", above=0)
-        if share > 1:
-            raise InputError(f"subset must be a fraction of at most 1, a mask or a list of rows, got {share:g}")
-        count = min(n, max(1, round(share * n)))
+    """The subset as ascending rows: given as a fraction of the pool, as rows, or as a bool mask."""
+    if np.ndim(subset) == 0:
+        count = min(n, max(1, round(float(subset) * n)))
         return np.sort(np.random.default_rng(seed).choice(n, count, replace=False)).astype(np.int64)
     given = np.asarray(subset)
     if given.dtype == np.bool_:

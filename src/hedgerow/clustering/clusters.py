@@ -19,14 +19,13 @@ from hedgerow.clustering import assignment, hac, multiround
 from hedgerow.clustering.assignment import Centroids
 from hedgerow.clustering.dendrogram import Dendrogram
 from hedgerow.clustering.growth import Progress
-from hedgerow.clustering.vectors import BLOCK, Vectors, open_vectors
+from hedgerow.clustering.methods import METHODS, Assign, Auto, Certified, Exact, Method, Multiround, read_method
+from hedgerow.clustering.vectors import Vectors, open_vectors, refuse_zeros, survey_rows
 from hedgerow.errors import InputError, StoreError
 from hedgerow.machine import team as use_team
 from hedgerow.pool.ids import Ids, check_id_dtype, open_ids
 
 AVERAGE_SIZE = 10.0  # the paper's choice for large pools: k_m = 10 k_t candidates then cover about k_t clusters
-EXACT_UP_TO = 20_000  # points for which comparing all pairs takes a few seconds
-METHODS = ("auto", *hac.METHODS, "multiround", "assign")
 ZEROS = ("refuse", "singletons")
 METADATA_KEY = "hedgerow.clusters"
 
@@ -188,33 +187,15 @@ def load_centroids(path: Path, mark: str) -> Centroids:
     return centroids
 
 
-@dataclass(frozen=True)
-class Request:
-    """What `cluster` was asked for, checked and complete."""
-
-    metric: str
-    method: str
-    average_size: float | None
-    threshold: float | None
-    neighbors: int
-    slack: float
-    subset: Any
-    rounds: int
-    seed: int
-    threads: int | None
-    workdir: str | Path | None
-    progress: Progress | None
-
-
 def cluster(
     embeddings: Any,
     *,
     average_size: float | None = None,
     threshold: float | None = None,
     metric: str = "cosine",
-    method: str = "auto",
-    neighbors: int = 15,
-    slack: float = 1.1,
+    method: str | Method = "auto",
+    neighbors: int | None = None,
+    slack: float | None = None,
     subset: Any = None,
     rounds: int | None = None,
     zeros: str = "refuse",
@@ -224,129 +205,128 @@ def cluster(
     workdir: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Clusters:
-    """Average-linkage clusters of a pool (Algorithm 1 of the paper), cut once for all rounds.
+    """Average-linkage clusters of a pool (Algorithm 1 of the paper), made once for all rounds.
 
-    Give `threshold` (every merge of that distance or less is made) or `average_size` (>= 1): the smallest threshold
-    whose clusters have at least that average size. If neither is given: 10, or the size of a smaller pool.
-    method: "exact", "certified", or "auto": exact up to 20,000 points. `linkage` tells more of these and of `slack`.
-    The paper's two accelerations, both further from the true clusters than "certified" (docs/scaling.md has how far):
-    "multiround", linkage on graphs of `neighbors` nearest centroids, in `rounds` rounds (3, and more where the average
-    size asks for it); "assign", linkage on a `subset` (rows, a bool mask such as what is labeled, or a fraction of the
-    pool in (0, 1], drawn by the seed: 0.1 if not given), every other point to its nearest cluster within the
-    threshold, else on its own. zeros (cosine): rows of zeros have no direction; "refuse" them, or keep them as
-    "singletons", a cluster each. centroids: keep what `Clusters.assign` needs for new points, n_clusters x d float32.
+    embeddings: (n, d) array, memmap, path or Arrow data; ids that come with them are kept (`Clusters.ids`).
+    threshold: merge everything up to this distance. average_size (>= 1): use the smallest threshold whose clusters have
+    at least this average size. If neither is given: 10, or the size of a smaller pool.
+    method: a record or its name, `Exact()`, `Certified()`, or "auto": exact up to 20,000 points, else certified. The
+    paper's two accelerations, `Multiround()` and `Assign()`, are farther from true average linkage than certified
+    (docs/scaling.md has how far). With a name, the options of the method are keyword arguments: neighbors (15),
+    slack (1.1), subset (0.1), rounds (3).
+    zeros (cosine): rows of zeros have no direction; "refuse" them, or make each a cluster of its own ("singletons").
+    centroids: keep what `Clusters.assign` needs for new points, n_clusters x d float32. workdir (exact, certified): a
+    folder for finished phases; an interrupted run continues from there.
     """
     checks.option(metric, "metric", hac.METRICS)
     checks.option(zeros, "zeros", ZEROS)
     checks.seed(seed)
     if threads is not None:
         checks.integer(threads, "threads", least=1)
-    which = checks.exactly_one({"average_size": average_size, "threshold": threshold}, allow_none=True)
-    points = pool.as_matrix(embeddings, "embeddings")
-    if which is None:
-        average_size = min(AVERAGE_SIZE, max(1, len(points)))
-    if average_size is not None:
-        hac.most_clusters(len(points), average_size)  # asks whether it can be reached, before the work begins
-    method = choose_method(method, metric, len(points), subset, rounds, workdir)
-    checks.real(slack, "slack", least=1)
-    rounds = multiround.ROUNDS if rounds is None else checks.integer(rounds, "rounds", least=1)
-    request = Request(
-        metric, method, average_size, threshold, neighbors, slack, subset, rounds, seed, threads, workdir, progress
-    )
-    lone = find_zeros(points) if zeros == "singletons" and metric == "cosine" else np.zeros(0, np.int64)
-    made = cut_around(points, lone, request) if len(lone) else cut_pool(points, request)
-    if not centroids or metric == "euclidean":  # whose average over a cluster does not follow from its centroid
-        return made
-    return replace(made, centroids=make_centroids(points, made, lone, threads))
+    cut = hac.read_cut(threshold, average_size)
+    options = {"neighbors": neighbors, "slack": slack, "subset": subset, "rounds": rounds}
+    chosen = read_method(method, METHODS, options)
+    refuse_mismatch(chosen, metric, workdir)
+    matrix = pool.open_matrix(embeddings, "embeddings")
+    if isinstance(chosen, Auto):
+        chosen = chosen.resolve(matrix.n, metric)
+    if cut == hac.Cut():
+        cut = hac.Cut(average_size=min(AVERAGE_SIZE, max(1, matrix.n)))
+    cut.most_clusters(matrix.n)  # refuses an average size that cannot be reached
+    if metric == "euclidean":
+        return cut_quadratic(matrix.array(), chosen, cut)
+    with use_team(threads) as team:
+        job = hac.Job(cut, seed, team, progress or hac.ignore, workdir)
+        return cluster_points(matrix.array(), metric, chosen, job, zeros, centroids)
 
 
-def choose_method(method: str, metric: str, n: int, subset: Any, rounds: int | None, workdir: Any) -> str:
-    """The method, "auto" resolved; refuses what does not go together."""
-    checks.option(method, "method", METHODS)
-    if method in ("multiround", "assign") and metric == "euclidean":
-        raise InputError(f'method={method!r} goes with "cosine" and "sqeuclidean", not with "euclidean"')
-    for name, given, home in (("subset", subset, "assign"), ("rounds", rounds, "multiround")):
-        if given is not None and method != home:
-            raise InputError(f"{name} goes with method={home!r}, not with {method!r}")
-    if workdir is not None and (method in ("multiround", "assign") or metric == "euclidean"):
+def refuse_mismatch(method: Method, metric: str, workdir: Any) -> None:
+    """Refuse a method, a metric and a workdir that do not go together."""
+    accelerated = isinstance(method, (Multiround, Assign))
+    if accelerated and metric == "euclidean":
+        raise InputError(f'method={method.name!r} goes with "cosine" and "sqeuclidean", not with "euclidean"')
+    if workdir is not None and (accelerated or metric == "euclidean"):
         raise InputError('workdir goes with the methods "exact" and "certified", and not with metric="euclidean"')
-    if method == "auto":
-        return "exact" if n <= EXACT_UP_TO or metric == "euclidean" else "certified"
-    return method
 
 
-def cut_pool(points: npt.NDArray[Any], request: Request) -> Clusters:
+def cluster_points(
+    raw: npt.NDArray[Any], metric: str, method: Method, job: hac.Job, zeros: str, centroids: bool
+) -> Clusters:
+    """The clusters of a pool, for the metrics that have centroids. The points are checked here, in one pass."""
+    vectors, zero_rows = survey_rows(raw, metric, job.team)
+    if len(zero_rows) and zeros == "refuse":
+        refuse_zeros(zero_rows)
+    made = cut_nonzero(vectors, zero_rows, method, job) if len(zero_rows) else cut_pool(vectors, method, job)
+    if not centroids:
+        return made
+    found = assignment.gather_centroids(vectors, made.labels, job.team)
+    found.spread[made.labels[zero_rows]] = np.inf  # no point is near to a cluster without a direction
+    return replace(made, centroids=found)
+
+
+def cut_pool(vectors: Vectors, method: Method, job: hac.Job) -> Clusters:
     """The clusters of all points, by the method that was chosen."""
-    average_size, threshold, method = request.average_size, request.threshold, request.method
-    shared: dict[str, Any] = {
-        "metric": request.metric, "threshold": threshold, "neighbors": request.neighbors, "seed": request.seed,
-        "threads": request.threads, "progress": request.progress or hac.ignore,
-    }  # fmt: skip
-    if method == "assign":
-        labels, limit = assignment.cluster_subset(
-            points, request.subset, average_size=average_size, slack=request.slack, **shared
-        )
-        return Clusters(labels, limit, request.metric, method)
-    grow_further = method == "exact"  # a complete tree costs little more, and can be cut anywhere
-    if method == "multiround":
-        tree = multiround.grow_in_rounds(points, average_size=average_size, rounds=request.rounds, **shared)
+    threshold, average_size = job.cut.threshold, job.cut.average_size
+    if isinstance(method, Assign):
+        labels, limit = assignment.cluster_subset(vectors, method, job)
+        return Clusters(labels, limit, vectors.metric, method.name)
+    if isinstance(method, Exact):
+        # A complete tree costs little more than a part of it, and can be cut anywhere.
+        whole = job if average_size is None else replace(job, cut=hac.Cut())
+        tree = hac.grow_tree(vectors, method, whole)
+        limit = tree.threshold_for(average_size=average_size) if threshold is None else threshold
     else:
-        size = None if grow_further else average_size
-        tree = hac.linkage(
-            points, method=method, average_size=size, slack=request.slack, workdir=request.workdir, **shared
-        )
-    if threshold is not None:
-        limit = float(threshold)
-    elif grow_further:
-        limit = tree.threshold_for(average_size=average_size)
-    else:
-        limit = float(tree.heights.max(initial=0.0))  # as far as it was grown, it was verified
-    return Clusters(tree.cut(threshold=limit), limit, request.metric, method, tree)
+        if isinstance(method, Multiround):
+            tree = multiround.grow_in_rounds(vectors, method, job)
+        else:
+            assert isinstance(method, Certified)
+            tree = hac.grow_tree(vectors, method, job)
+        # For an average size the tree ends at its cut: merges beyond it were not verified.
+        limit = float(tree.heights.max(initial=0.0)) if threshold is None else threshold
+    return Clusters(tree.cut(threshold=limit), limit, vectors.metric, method.name, tree)
 
 
-def find_zeros(points: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """The rows that are all zero. A NaN or an infinity is refused here, while row numbers are those of the pool."""
-    checks.finite(points, "embeddings")
-    blocks = (points[start : start + BLOCK] for start in range(0, len(points), BLOCK))
-    return np.flatnonzero(np.concatenate([np.zeros(0, np.bool_), *(~block.any(axis=1) for block in blocks)]))
+def cut_quadratic(raw: npt.NDArray[Any], method: Method, cut: hac.Cut) -> Clusters:
+    """The clusters for Euclidean distance, from a complete tree. They have no centroids: the average distance of a
+    point to a cluster does not follow from the cluster's mean."""
+    tree = hac.grow_quadratic(raw, cut.threshold)
+    limit = tree.threshold_for(average_size=cut.average_size) if cut.threshold is None else cut.threshold
+    return Clusters(tree.cut(threshold=limit), limit, "euclidean", method.name, tree)
 
 
-def cut_around(points: npt.NDArray[Any], lone: npt.NDArray[np.int64], request: Request) -> Clusters:
-    """The clusters of all points but the `lone`, which are a cluster each. Copies the rest of the pool."""
-    n = len(points)
-    kept = np.delete(np.arange(n), lone)
-    if request.average_size is not None:
-        spare = hac.most_clusters(n, request.average_size) - len(lone)
-        if spare < min(1, len(kept)):
-            raise InputError(
-                f"an average size of {request.average_size:g} cannot be reached: {len(lone):,} of {n:,} rows are all "
-                "zero and a cluster each"
-            )
-        request = replace(request, average_size=max(1.0, len(kept) / max(1, spare)))
-    if request.subset is not None and np.ndim(request.subset):
+def cut_nonzero(vectors: Vectors, zero_rows: npt.NDArray[np.int64], method: Method, job: hac.Job) -> Clusters:
+    """The clusters of all points except `zero_rows`, each of which is a cluster of its own. Copies the other points."""
+    n = len(vectors)
+    kept = np.delete(np.arange(n), zero_rows)
+    job = replace(job, cut=leave_room(job.cut, n, len(zero_rows)))
+    if isinstance(method, Assign) and np.ndim(method.subset):
         chosen = np.zeros(n, np.bool_)
-        chosen[assignment.choose_rows(request.subset, n, request.seed)] = True
-        request = replace(request, subset=chosen[kept])
-    made = cut_pool(points[kept], request)
+        chosen[assignment.choose_rows(method.subset, n, job.seed)] = True
+        method = replace(method, subset=chosen[kept])
+    made = cut_pool(replace(vectors, raw=vectors.raw[kept]), method, job)
     labels = np.empty(n, np.int64)
     labels[kept] = made.labels
-    labels[lone] = made.n_clusters + np.arange(len(lone))
-    tree = made.tree
-    if tree is not None:
-        merges = np.where(tree.merges < tree.n, kept[np.minimum(tree.merges, len(kept) - 1)], tree.merges + len(lone))
-        tree = Dendrogram(n, merges, tree.heights)
-    return replace(made, labels=assignment.number_clusters(labels), tree=tree)
+    labels[zero_rows] = made.n_clusters + np.arange(len(zero_rows))
+    return replace(made, labels=assignment.number_clusters(labels), tree=add_points(made.tree, kept, n))
 
 
-def make_centroids(
-    points: npt.NDArray[Any], made: Clusters, lone: npt.NDArray[np.int64], threads: int | None
-) -> Centroids:
-    """The centroids of the clusters; those of the `lone` are nobody's nearest."""
-    with use_team(threads) as team:
-        if len(lone):
-            vectors = Vectors(points, made.metric, np.float32, np.zeros(points.shape[1]))
-        else:
-            vectors = open_vectors(points, made.metric, np.float32, team)
-        centroids = assignment.gather_centroids(vectors, made.labels, team)
-    centroids.spread[made.labels[lone]] = np.inf
-    return centroids
+def leave_room(cut: hac.Cut, n: int, zeros: int) -> hac.Cut:
+    """The cut of the other points, if `zeros` of n points are a cluster each."""
+    most = cut.most_clusters(n)
+    if most is None:
+        return cut
+    rest, remaining = n - zeros, most - zeros
+    if remaining < min(1, rest):
+        raise InputError(
+            f"an average size of {cut.average_size:g} cannot be reached: {zeros:,} of {n:,} rows are all zero and a "
+            "cluster each"
+        )
+    return hac.Cut(average_size=max(1.0, rest / max(1, remaining)))
+
+
+def add_points(tree: Dendrogram | None, kept: npt.NDArray[np.int64], n: int) -> Dendrogram | None:
+    """The tree of the points `kept` as a tree of n points, of which the others never merge."""
+    if tree is None:
+        return None
+    points = kept[np.minimum(tree.merges, len(kept) - 1)]
+    return Dendrogram(n, np.where(tree.merges < tree.n, points, tree.merges + n - tree.n), tree.heights)

@@ -28,6 +28,7 @@ from hedgerow import __version__, checks, machine, pool
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
 from hedgerow.clustering.growth import FINEST, STATE_FORMAT, Goal, Progress, grow, largest_half
 from hedgerow.clustering.layout import Search
+from hedgerow.clustering.methods import Certified, Exact, Method, read_method
 from hedgerow.clustering.vectors import Vectors, open_vectors
 from hedgerow.errors import HedgerowWarning, InputError
 from hedgerow.machine import Team, available
@@ -35,7 +36,7 @@ from hedgerow.machine import team as use_team
 from hedgerow.store.checkpoints import Checkpoints, open_checkpoints
 
 METRICS = ("cosine", "sqeuclidean", "euclidean")
-METHODS = ("exact", "certified")
+METHODS: dict[str, type[Method]] = {"exact": Exact, "certified": Certified}
 MOST_QUADRATIC = 20_000  # scipy holds n^2 / 2 float64 distances twice: 3 GiB at this size
 REVERSE = 1.2  # reverse entries per entry of a neighbor list (on clustered pools)
 PAIRS = 4.7  # pairs of cells compared, a cell: nineteen of twenty neighbors are found at a million rows
@@ -62,63 +63,106 @@ def estimate(n: int, d: int, *, method: str = "certified", neighbors: int = 15, 
     return Estimate(int(memory), float(1 + flops / (2.5e10 if exact else 2e10) / (threads or available())))
 
 
+@dataclass(frozen=True)
+class Cut:
+    """Where a tree is cut: at a threshold, or at the smallest that reaches an average size. Neither: it is complete."""
+
+    threshold: float | None = None
+    average_size: float | None = None
+
+    def most_clusters(self, n: int) -> int | None:
+        """How many clusters of n points the average size allows; None if none is asked for."""
+        return None if self.average_size is None else most_clusters(n, self.average_size)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a method needs beyond the points and its own options."""
+
+    cut: Cut
+    seed: int
+    team: Team
+    progress: Progress
+    workdir: str | Path | None = None
+
+
 def linkage(
     embeddings: Any,
     *,
     metric: str = "cosine",
-    method: str = "exact",
+    method: str | Exact | Certified = "exact",
     threshold: float | None = None,
     average_size: float | None = None,
-    neighbors: int = 15,
-    slack: float = 1.1,
+    neighbors: int | None = None,
+    slack: float | None = None,
     seed: int = 0,
     threads: int | None = None,
     workdir: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Dendrogram:
-    """The average-linkage tree of a pool: complete, or as far as a cut needs it.
+    """The average-linkage tree of a pool: complete, or only as far as a cut needs it.
 
     embeddings: (n, d) array, memmap, path or Arrow data. metric: "cosine" (1 - cosine similarity), "sqeuclidean", or
-    "euclidean" (quadratic memory, at most 20,000 points). method: "exact" (time O(n^2 d), memory O(n (d + neighbors)))
-    or "certified" (about O(n^1.2 d) on embeddings). threshold: make all merges of that height or less and no other;
-    average_size: at least those that an average cluster size of that needs. slack (certified): 1 certifies every merge
-    by the lists, 1.1 is quicker and lets a merge come early by a tenth of its height at most. workdir: a folder for
-    finished phases, from which an interrupted run goes on.
+    "euclidean" (quadratic memory, at most 20,000 points).
+    method: "exact" or `Exact()` (time O(n^2 d), memory O(n (d + neighbors))), "certified" or `Certified()` (about
+    O(n^1.2 d) on embeddings). neighbors (15) and slack (1.1, certified only) are options of the methods, which may also
+    be given here with a name.
+    threshold: make all merges up to this height and no other. average_size: make at least the merges that clusters of
+    this average size need. workdir: a folder for finished phases; an interrupted run continues from there.
     """
     checks.option(metric, "metric", METRICS)
-    checks.option(method, "method", METHODS)
-    checks.exactly_one({"threshold": threshold, "average_size": average_size}, allow_none=True)
-    limit = np.inf if threshold is None else checks.real(threshold, "threshold", least=0)
-    search = Search(checks.integer(neighbors, "neighbors", least=1), PAIRS, method == "exact", checks.seed(seed))
-    slack = 1.0 if search.exact else checks.real(slack, "slack", least=1)
+    chosen = read_method(method, METHODS, {"neighbors": neighbors, "slack": slack})
+    assert isinstance(chosen, (Exact, Certified))
+    cut = read_cut(threshold, average_size)
+    seed = checks.seed(seed)
     if threads is not None:
         checks.integer(threads, "threads", least=1)
     raw = pool.as_matrix(embeddings, "embeddings")
-    n, d = raw.shape
-    needed = None if average_size is None else n - most_clusters(n, average_size)
+    cut.most_clusters(len(raw))  # refuses an average size that cannot be reached
     if metric == "euclidean":
-        checks.finite(raw, "embeddings")
-        return grow_quadratic(raw, limit)
-    check_memory(estimate(n, d, method=method, neighbors=neighbors, threads=threads))
-    settings = {
-        "metric": metric, "threshold": threshold, "merges": needed, "slack": slack, "search": vars(search),
-        "version": __version__, "format": STATE_FORMAT,
-    }  # fmt: skip
-    checkpoints = open_checkpoints(workdir, [raw], settings)
+        return grow_quadratic(raw, cut.threshold)
     with use_team(threads) as team:
-        vectors = open_vectors(raw, metric, np.float64 if search.exact else np.float32, team)
-        goal = Goal(limit / vectors.scale, needed)
-        log = grow_precisely(vectors, goal, search, slack, team, checkpoints, progress or ignore)
+        vectors = open_vectors(raw, metric, np.float32, team)
+        return grow_tree(vectors, chosen, Job(cut, seed, team, progress or ignore, workdir))
+
+
+def read_cut(threshold: Any, average_size: Any) -> Cut:
+    """The cut that a public function was asked for, checked as far as that goes without the pool."""
+    checks.exactly_one({"threshold": threshold, "average_size": average_size}, allow_none=True)
+    return Cut(
+        None if threshold is None else checks.real(threshold, "threshold", least=0),
+        None if average_size is None else checks.real(average_size, "average_size", least=1),
+    )
+
+
+def grow_tree(vectors: Vectors, method: Exact | Certified, job: Job) -> Dendrogram:
+    """The tree of points that have been checked, as far as the cut needs it."""
+    n, d = vectors.raw.shape
+    exact = isinstance(method, Exact)
+    slack = 1.0 if isinstance(method, Exact) else float(method.slack)
+    search = Search(int(method.neighbors), PAIRS, exact, job.seed)
+    check_memory(estimate(n, d, method=method.name, neighbors=search.k, threads=job.team.size))
+    most = job.cut.most_clusters(n)
+    merges = None if most is None else n - most
+    settings = {
+        "metric": vectors.metric, "threshold": job.cut.threshold, "merges": merges, "slack": slack,
+        "search": vars(search), "version": __version__, "format": STATE_FORMAT,
+    }  # fmt: skip
+    checkpoints = open_checkpoints(job.workdir, [vectors.raw], settings)
+    vectors = replace(vectors, dtype=np.float64 if exact else np.float32)
+    limit = np.inf if job.cut.threshold is None else job.cut.threshold
+    goal = Goal(limit / vectors.scale, merges)
+    log = grow_precisely(vectors, goal, search, slack, job.team, checkpoints, job.progress)
     return build_tree(n, replace(log, heights=vectors.scale * log.heights))
 
 
 def grow_precisely(
     vectors: Vectors, goal: Goal, search: Search, slack: float, team: Team, checkpoints: Checkpoints, progress: Progress
 ) -> Log:
-    """The merges up to the goal: by float32 where that tells distances at the cut apart, else in float64.
+    """The merges up to the goal: in float32 where it separates distances at the cut, else in float64.
 
-    For a threshold that is known beforehand, for a number of merges once these are made. Equal points are equal in any
-    precision.
+    For a given threshold that is known in advance, for a number of merges only once they are made. Equal points are
+    equal in either precision.
     """
     spread = largest_half(vectors)
     if vectors.dtype == np.float32:
@@ -166,19 +210,20 @@ def ignore(phase: str, done: float) -> None:
     """Nobody watches."""
 
 
-def grow_quadratic(points: npt.NDArray[Any], threshold: float) -> Dendrogram:
-    """The tree by scipy from all n (n - 1) / 2 Euclidean distances, which have no closed form."""
+def grow_quadratic(points: npt.NDArray[Any], threshold: float | None) -> Dendrogram:
+    """The tree by scipy, from all n (n - 1) / 2 Euclidean distances, which have no closed form. Checks the points."""
     from scipy.cluster.hierarchy import linkage as scipy_linkage
     from scipy.spatial.distance import pdist
 
     n = len(points)
     if n > MOST_QUADRATIC:
         raise InputError(
-            f'metric="euclidean" needs memory that grows with the square of the pool: {n:,} points are more than '
-            f'the {MOST_QUADRATIC:,} it takes; "sqeuclidean" has no such limit'
+            f'metric="euclidean" takes at most {MOST_QUADRATIC:,} points, got {n:,}, because its memory grows with '
+            'their square: use metric="sqeuclidean", which has no such limit'
         )
+    checks.finite(points, "embeddings")
     if n < 2:
         return Dendrogram(n, np.zeros((0, 2), np.int64), np.zeros(0))
     tree = scipy_linkage(pdist(np.asarray(points, np.float64)), "average")
-    count = int(np.searchsorted(tree[:, 2], threshold, side="right"))
+    count = n - 1 if threshold is None else int(np.searchsorted(tree[:, 2], threshold, side="right"))
     return Dendrogram(n, np.sort(tree[:count, :2].astype(np.int64), axis=1), tree[:count, 2].copy())

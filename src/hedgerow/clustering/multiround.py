@@ -19,19 +19,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks
 from hedgerow.clustering import hac
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, make_monotone
 from hedgerow.clustering.growth import FINEST, Progress, largest_half
 from hedgerow.clustering.layout import Layout, Search, search_neighbors, sort_clusters, sort_points
 from hedgerow.clustering.merges import Active, Lists, link_lists
+from hedgerow.clustering.methods import Multiround
 from hedgerow.clustering.neighbors import Neighbors
-from hedgerow.clustering.vectors import Vectors, open_vectors
+from hedgerow.clustering.vectors import Vectors
 from hedgerow.kernels import graph as kernels
 from hedgerow.machine import Team
-from hedgerow.machine import team as use_team
 
-ROUNDS = 3  # if nothing else is asked for
 REACH = 2.0  # tau / epsilon: edges beyond epsilon count against a merge
 UNIT = 1 << 36  # the longest edge in fixed point: 1e-11 of it is seen, and 2^27 edges between two clusters can be added
 
@@ -59,28 +57,16 @@ class Plan:
         return now <= self.clusters
 
 
-def grow_in_rounds(
-    raw: npt.NDArray[Any],
-    *,
-    metric: str,
-    average_size: float | None,
-    threshold: float | None,
-    rounds: int,
-    neighbors: int,
-    seed: int,
-    threads: int | None,
-    progress: Progress,
-) -> Dendrogram:
+def grow_in_rounds(vectors: Vectors, method: Multiround, job: hac.Job) -> Dendrogram:
     """The merges of all rounds as a tree; cut at its top (or at the threshold) it gives the clusters."""
-    search = Search(checks.integer(neighbors, "neighbors", least=1), hac.PAIRS, False, checks.seed(seed))
-    with use_team(threads) as team:
-        vectors = open_vectors(raw, metric, np.float32, team)
-        if average_size is None:
-            plan = Plan(rounds, threshold=checks.real(threshold, "threshold", least=0) / vectors.scale)
-        else:
-            plan = Plan(rounds, clusters=hac.most_clusters(len(raw), average_size))
-        log = merge_precisely(vectors, plan, search, team, progress)
-    return build_tree(len(raw), replace(log, heights=vectors.scale * log.heights))
+    search = Search(int(method.neighbors), hac.PAIRS, False, job.seed)
+    most = job.cut.most_clusters(len(vectors))
+    if most is None:
+        plan = Plan(int(method.rounds), threshold=(job.cut.threshold or 0.0) / vectors.scale)
+    else:
+        plan = Plan(int(method.rounds), clusters=most)
+    log = merge_precisely(vectors, plan, search, job.team, job.progress)
+    return build_tree(len(vectors), replace(log, heights=vectors.scale * log.heights))
 
 
 def merge_precisely(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> Log:

@@ -7,7 +7,7 @@ float64, and come out the same whatever the block. One pass at the start finds w
 
 import mmap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,11 @@ class Vectors:
 
     def __len__(self) -> int:
         return len(self.raw)
+
+    def subset(self, rows: npt.NDArray[np.int64], team: Team) -> "Vectors":
+        """A pool of these rows only, copied, with a center of its own."""
+        raw = self.raw[rows]
+        return replace(self, raw=raw) if self.metric == "cosine" else open_vectors(raw, self.metric, self.dtype, team)
 
     @property
     def scale(self) -> float:
@@ -98,29 +103,39 @@ def widen(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def open_vectors(raw: npt.NDArray[Any], metric: str, dtype: Any, team: Team) -> Vectors:
-    """Looks at every row once: a NaN, an infinity or (for cosine) a row of zeros is refused by its number."""
+    """The pool as the metric sees it. A NaN, an infinity or (for cosine) a row of zeros is refused with its row."""
+    vectors, zero_rows = survey_rows(raw, metric, team)
+    if len(zero_rows):
+        refuse_zeros(zero_rows)
+    return replace(vectors, dtype=dtype)
+
+
+def survey_rows(raw: npt.NDArray[Any], metric: str, team: Team) -> tuple[Vectors, npt.NDArray[np.int64]]:
+    """One pass over the pool: the vectors in float32, and for cosine the rows that are all zero. Refuses NaN and inf.
+
+    Vectors in float64 are the same record with another dtype.
+    """
     n, d = raw.shape
     largest = np.empty(n)
 
-    def look(start: int) -> npt.NDArray[np.float64]:
+    def survey(start: int) -> npt.NDArray[np.float64]:
         sums = np.zeros(d)
         kernels.survey(np.ascontiguousarray(widen(raw[start : start + BLOCK])), largest[start : start + BLOCK], sums)
         return sums
 
-    sums = team.map(look, range(0, n, BLOCK))
+    sums = team.map(survey, range(0, n, BLOCK))
     if np.isinf(largest).any():
         raise InputError(
             f"embeddings has a NaN or an infinity in row {int(np.argmax(np.isinf(largest)))}: remove or repair that row"
         )
-    if metric == "cosine" and not largest.all():
-        refuse_zeros(np.flatnonzero(largest == 0))
     if metric == "cosine" or n == 0:
-        return Vectors(raw, metric, dtype, np.zeros(d))
-    # Blocks are summed in order, so that the center does not depend on the threads; it is rounded to a grid, so that
-    # points on a lattice stay on one, and what is equal is equal.
+        zero_rows = np.flatnonzero(largest == 0) if metric == "cosine" else np.zeros(0, np.int64)
+        return Vectors(raw, metric, np.float32, np.zeros(d)), zero_rows
+    # Blocks are summed in order, so that the center does not depend on the number of threads. It is rounded to a grid,
+    # so that points on a lattice stay on one and equal distances stay equal.
     factor = choose_factor(largest)
     center = np.rint(np.sum(sums, axis=0) / n * factor * GRID) / GRID / factor
-    return Vectors(raw, metric, dtype, center, factor)
+    return Vectors(raw, metric, np.float32, center, factor), np.zeros(0, np.int64)
 
 
 def choose_factor(largest: npt.NDArray[np.float64]) -> float:

@@ -39,8 +39,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from hedgerow import checks
-from hedgerow.clustering.clusters import METHODS
 from hedgerow.clustering.hac import METRICS as DISTANCES
+from hedgerow.clustering.methods import METHODS
 from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import MODELS
 from hedgerow.experiments.data.datasets import SOURCES
