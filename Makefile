@@ -36,8 +36,14 @@ bench: ## Run every benchmark and rewrite docs/benchmarks.md (QUICK=1: a trial r
 	@$(if $(QUICK),true,.venv/bin/python docs/make_benchmarks.py)
 
 .PHONY: docs
-docs: setup ## Rewrite the generated pages: docs/api.md, docs/cli.md, docs/benchmarks.md, docs/results.md
+docs: setup ## Refresh the generated parts of the pages: command line, benchmarks, results, figures
 	@set -e; for script in docs/make_*.py; do .venv/bin/python $$script; done
+
+.PHONY: site
+site: ## Build the documentation as a website into site/
+	@scripts/setup site
+	@.venv/bin/python -m sphinx -q -W --keep-going -d site/.doctrees docs site
+	@echo "Open site/index.html"
 
 .PHONY: lock
 lock: ## Resolve the newest allowed versions into constraints.txt
@@ -49,5 +55,5 @@ setup: ## Install what the tests need into the virtual environment
 
 .PHONY: clean
 clean: ## Remove the virtual environment and every cache
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis hedgerow-demo.html
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis hedgerow-demo.html site
 	find src tests benchmarks docs examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,13 +1,6 @@
-"""Write docs/benchmarks.md from benchmarks/results/*.json, and refresh every number on a page that names its result.
+"""Write docs/benchmarks.md from benchmarks/results/*.json, and refresh every marked number on a page (marks.py).
 
-    python docs/make_benchmarks.py
-
-A measured number in a page is followed by a comment that names the file and the place in it:
-
-    0.12 s <!-- import_time:results.hedgerow.seconds -->
-
-Seconds become milliseconds, minutes or hours, and bytes become MiB or GiB, by the unit on the page; the number of
-decimals stays as it was written.
+python docs/make_benchmarks.py
 """
 
 import ast
@@ -16,27 +9,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from marks import fill
+
 HERE = Path(__file__).resolve().parent
 BENCHMARKS = HERE.parent / "benchmarks"
 PAGE = HERE / "benchmarks.md"
-FENCE = re.compile(r"(^```\w*\n.*?^```$)", re.MULTILINE | re.DOTALL)
-MARKED = re.compile(
-    r"(?P<number>\d[\d,]*(?:\.\d+)?)"
-    r"(?P<between> ?(?P<unit>[\w/%]*)[^<>|\d\n]{0,20}?)"  # the unit, and a word or two behind it
-    r"(?P<mark><!-- ?(?P<file>\w+):(?P<place>(?:results|settings|machine)\.[^<>\n]+?) ?-->)"
-)
-# From what the file holds (seconds, bytes, ratios) to the unit on the page.
-UNITS = {
-    "ms": 1e3,
-    "minutes": 1 / 60,
-    "hours": 1 / 3600,
-    "MB": 1e-6,
-    "GB": 1e-9,
-    "KiB": 2**-10,
-    "MiB": 2**-20,
-    "GiB": 2**-30,
-    "%": 100,
-}
 WIDEST = 12  # columns that a page has room for
 INTRODUCTION = """# Benchmarks
 
@@ -168,27 +145,10 @@ def digits(value: float) -> str:
     return f"{value:.3g}"
 
 
-def fill(page: str) -> str:
-    """The page with every marked number as its file has it; fenced blocks stay as they are."""
-    parts = FENCE.split(page)
-    return "".join(part if FENCE.fullmatch(part) else MARKED.sub(filled, part) for part in parts)
-
-
-def filled(found: re.Match[str]) -> str:
-    """One marked number anew."""
-    value = read(found["file"])
-    for key in re.split(r"(?<!\d)\.|\.(?!\d)", found["place"]):  # the dot of "slack 1.1" is part of a key
-        value = value[int(key)] if isinstance(value, list) else value[key]
-    assert isinstance(value, (int, float)), f"{found['mark']} is no number"
-    decimals = len(found["number"].partition(".")[2])
-    number = f"{value * UNITS.get(found['unit'], 1):,.{decimals}f}"
-    return f"{number}{found['between']}{found['mark']}"
-
-
 def main() -> None:
     """Write the generated page, refresh the others."""
     PAGE.write_text(text())
-    for page in [*HERE.parent.glob("*.md"), *HERE.glob("*.md")]:
+    for page in [*HERE.parent.glob("*.md"), *HERE.rglob("*.md")]:
         page.write_text(fill(page.read_text()))
 
 

@@ -32,7 +32,8 @@ def test_a_public_name_is_there_and_documented(name):
     if not isinstance(value, dict):  # STRATEGIES, whose page is strategies.md
         # A dataclass without a docstring is given its signature for one.
         assert not (value.__doc__ or f"{name}(").startswith(f"{name}("), f"{name} has no docstring of its own"
-    assert re.search(rf"^#+ `{name}`", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
+    described = rf"^\.\. (?:auto(?:function|class|exception)|py:data):: {name}$"
+    assert re.search(described, (ROOT / "docs" / "api.md").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", [name for name in hedgerow.__all__ if name[0].isupper() and not name.isupper()])

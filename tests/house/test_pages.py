@@ -1,30 +1,28 @@
-"""The pages: links lead somewhere, examples run as they stand, generated pages and measured numbers are fresh."""
+"""The pages: links lead somewhere, examples run as written, generated parts and measured numbers are fresh."""
 
 import os
 import re
 import subprocess
 import sys
 import sysconfig
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 import tree
 
 import make_benchmarks
+import make_cli
+import make_results
+import marks
 
 ROOT = tree.ROOT
-GENERATED = {
-    "api.md": "make_api",
-    "cli.md": "make_cli",
-    "benchmarks.md": "make_benchmarks",
-    "results.md": "make_results",
-}
+GENERATED = {"cli.md": make_cli, "benchmarks.md": make_benchmarks}
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-# A quantity that somebody measured: it needs a result file behind it, named in a comment (CONTRIBUTING.md says how).
+# A measured quantity needs a result file behind it, named in a comment (CONTRIBUTING.md says how).
 MEASURED = re.compile(
     r"(?<![\w.])\d[\d.,]* ?(?:ms|s|seconds?|minutes?|hours?|[KMG]i?B|[KMG]B/s|times (?:as fast|faster))\b"
 )
+SCORE = re.compile(r"(?<![\w.])[+−-]?\d*\.\d\d+|\b\d+ ?%(?! (?:confidence|interval))")  # of an experiment
 FOLDERS_OF_A_MACHINE = "|".join(["work", "farm", "root", "home", "Users", "opt"])
 PATH_OF_A_MACHINE = re.compile(rf"(?<![\w.])/({FOLDERS_OF_A_MACHINE})/[A-Za-z]")
 LEFT_FOR_LATER = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "raise Not" + "Implemented"]))
@@ -93,13 +91,13 @@ def test_examples_run_as_they_stand(page, tmp_path):
     environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "PYTHONWARNINGS": "error"}
     runs = programs(page)
     assert {run[0] for run in runs} == {sys.executable, "sh"}
-    told = []
+    printed = []
     for run in runs:
         done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{page.name}:\n{run[-1]}\n{done.stdout}{done.stderr}"
-        told.append(done.stdout)
+        printed.append(done.stdout)
     if page.name == "README.md":
-        assert told[1].endswith(told[0]), "the shell lines of the README do not give what its Python lines give"
+        assert printed[1].endswith(printed[0]), "the shell lines of the README do not give what its Python lines give"
 
 
 def test_the_readme_opens_with_all_it_takes():
@@ -121,20 +119,44 @@ def test_the_readme_opens_with_all_it_takes():
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_generated_pages_are_fresh(name):
-    script = import_module(GENERATED[name])
-    assert (ROOT / "docs" / name).read_text() == script.text(), "run `make docs` and commit what it writes"
+    assert (ROOT / "docs" / name).read_text() == GENERATED[name].text(), "run `make docs` and commit what it writes"
 
 
-def test_every_generator_has_its_page():
-    assert {path.stem for path in (ROOT / "docs").glob("make_*.py")} == set(GENERATED.values())
+@pytest.mark.parametrize("page", make_results.pages(), ids=page_name)
+def test_pages_of_results_are_fresh(page):
+    assert page.read_text() == make_results.text(page), "run `make docs` and commit what it writes"
+
+
+@pytest.mark.parametrize("page", make_results.pages(), ids=page_name)
+def test_scores_in_the_prose_of_results_are_marked(page):
+    prose = make_results.PART.sub("", tree.prose(page))
+    bare = SCORE.findall(marks.MARKED.sub("", prose))
+    assert not bare, f"{page.name} gives {bare} without naming the result (CONTRIBUTING.md says how)"
+
+
+def test_a_wrong_number_is_corrected_and_an_unknown_place_refused():
+    benchmark = "9.99 s <!-- import_time:results.starting.import_hedgerow.wall_seconds -->"
+    assert re.fullmatch(r"0\.\d\d s <.*", marks.fill(benchmark))
+    place = "<!-- cifar10/5000/coreset/area -->"
+    assert marks.fill(f"about +0.9999 {place}") == f"about −0.0064 {place}"
+    assert marks.fill(f"`12 % {place}`") != f"`12 % {place}`"
+    with pytest.raises(KeyError):
+        marks.fill("1.0 s <!-- import_time:results.nothing.seconds -->")
+    with pytest.raises(ValueError, match="not enough values"):
+        marks.fill("1.0 <!-- cifar10/5000/nothing/area -->")
+
+
+def test_every_generator_is_checked():
+    scripts = {module.__name__ for module in (*GENERATED.values(), make_results)}
+    assert {path.stem for path in (ROOT / "docs").glob("make_*.py")} == scripts
 
 
 @pytest.mark.parametrize("page", [page for page in tree.pages() if page.name not in GENERATED], ids=page_name)
 def test_measured_numbers_have_a_result_behind_them(page):
-    text = tree.prose(page)
-    assert make_benchmarks.fill(text) == text, "run `make docs`: a number is not the one in benchmarks/results"
-    bare = MEASURED.findall(make_benchmarks.MARKED.sub("", text))
-    assert not bare, f"{page.name} tells {bare} without naming the result (CONTRIBUTING.md says how)"
+    text = make_results.PART.sub("", tree.prose(page))
+    assert marks.fill(text) == text, "run `make docs`: a number is not the one in its result file"
+    bare = MEASURED.findall(marks.MARKED.sub("", text))
+    assert not bare, f"{page.name} gives {bare} without naming the result (CONTRIBUTING.md says how)"
 
 
 @pytest.mark.parametrize("script", benchmark_scripts(), ids=page_name)

@@ -54,7 +54,7 @@ def whole_name(module: str, name: str) -> str:
 
 def pages() -> list[Path]:
     """Every page a person reads."""
-    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
