@@ -1,5 +1,7 @@
 """The slow and obvious versions that the fast ones are held against."""
 
+from itertools import pairwise
+
 import numpy as np
 
 
@@ -57,6 +59,18 @@ def round_robin(clusters, k, rng):
         elif any(remaining):
             j = min((len(rows), position) for position, rows in enumerate(remaining) if rows)[1]
     return picked
+
+
+def visiting_order(visited, sizes):
+    """The order in which a round-robin visits groups of these sizes ({group: size}), given the groups it did visit.
+
+    The first pass shows it. Groups that it did not reach come last, ascending by size; which of several groups of equal
+    size comes first is left to the draw.
+    """
+    order = list(dict.fromkeys(visited))
+    order += sorted(sizes.keys() - set(order), key=lambda group: (sizes[group], group))
+    assert all(sizes[a] <= sizes[b] for a, b in pairwise(order)), "smaller groups come first"
+    return order
 
 
 def gradients(probabilities, embeddings):

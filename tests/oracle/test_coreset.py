@@ -6,7 +6,7 @@ import pytest
 import hedgerow as hr
 import reference
 from hedgerow import machine as threads
-from hedgerow.strategies import View, centers, partitions
+from hedgerow.strategies import View, centers, coreset, partitions
 
 
 def scale(points, metric):
@@ -79,11 +79,16 @@ def test_with_split_labels_every_part_is_a_pool_of_its_own(at_once, monkeypatch)
     monkeypatch.setattr(centers, "AT_ONCE", at_once)
     points = np.random.default_rng(0).normal(size=(500, 6)).astype(np.float32)
     view = View(500, np.arange(500) < 300, embeddings=points)
+    shares, parts = [], []
+    shelve, split = centers.shelve, partitions.split
+    monkeypatch.setattr(coreset, "shelve", lambda points, team: shelve(shares.append(points) or points, team))
+    monkeypatch.setattr(partitions, "split", lambda *given: parts.extend(split(*given)) or parts)
     picked = hr.CoreSet(partitions=4, split_labeled=True)(view, 42, np.random.default_rng(5))
-    rng, wide, expected = np.random.default_rng(5), points.astype(np.float64), []
-    shares = np.array_split(rng.permutation(300), 4)
-    for share, (rows, count) in zip(shares, partitions.split(np.arange(300, 500), 42, 4, rng), strict=True):
-        expected += rows[reference.farthest_first(wide[rows], wide[share], count)].tolist()
+    assert sorted(map(tuple, np.vstack(shares))) == sorted(map(tuple, points[:300]))
+    assert [len(share) for share in shares] == [75] * 4
+    wide, expected = points.astype(np.float64), []
+    for share, (rows, count) in zip(shares, parts, strict=True):
+        expected += rows[reference.farthest_first(wide[rows], share.astype(np.float64), count)].tolist()
     assert picked.tolist() == expected
 
 

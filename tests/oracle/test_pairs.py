@@ -2,6 +2,7 @@
 
 import warnings
 from collections import Counter
+from dataclasses import dataclass, field
 from itertools import combinations, permutations
 
 import numpy as np
@@ -10,8 +11,6 @@ import pytest
 import hedgerow as hr
 import reference
 from hedgerow import machine as threads
-from hedgerow.kernels.pick import order_clusters
-from hedgerow.pairs import STREAM
 
 KINDS = ["mixed", "one row", "one class", "a pair a row", "all pairs", "rows without pairs"]
 RARE, NEVER = 1e-3, 1e-6  # p-values: of a law that holds, of one that does not
@@ -57,22 +56,17 @@ def margins_of(case):
     return np.abs(2 * chances(case) - 1)
 
 
-def rank(case, seed, power):
-    """Keys whose lowest are the candidates, by the numbers that select_pairs draws."""
-    rng = np.random.default_rng([STREAM, seed])
-    draws = rng.integers(0, 2**64, 3, dtype=np.uint64)
-    return draws, hr.ClusterMargin(power=power).rank(margins_of(case), rng)
+@pytest.fixture
+def keys(monkeypatch):
+    """The keys of every call of `ClusterMargin.rank`, whose lowest are the candidates."""
+    seen, rank = [], hr.ClusterMargin.rank
 
+    def record(self, margins, rng):
+        seen.append(rank(self, margins, rng))
+        return seen[-1]
 
-def visit(groups, candidates, draws):
-    """The groups of the candidates, each a list, in the order that the walk has: ascending, ties by its own draw."""
-    names, numbers = np.unique(groups, return_inverse=True)
-    labels = numbers if names[-1] >= max(4 * len(groups), 1024) else groups
-    sizes = np.bincount(labels).astype(np.int32)
-    return [
-        [pair for pair, label in zip(candidates, labels, strict=True) if label == c]
-        for c in order_clusters(sizes, draws[0])
-    ]
+    monkeypatch.setattr(hr.ClusterMargin, "rank", record)
+    return seen
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +83,7 @@ def test_margin_is_the_lowest_margins_and_ties_go_to_the_lowest_pair(kind):
 @pytest.mark.parametrize("power", [None, 1.0])
 @pytest.mark.parametrize("by_class", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_pairs_are_picked_from_the_groups_that_the_literal_loop_visits(kind, by_class, power):
+def test_pairs_are_picked_from_the_groups_that_the_literal_loop_visits(kind, by_class, power, keys):
     for number in range(150):
         case = make_case(kind, number)
         pairs, k = case["pairs"], case["k"]
@@ -98,14 +92,16 @@ def test_pairs_are_picked_from_the_groups_that_the_literal_loop_visits(kind, by_
         assert len(set(batch.index.tolist())) == k
         if k == 0:
             continue
-        draws, keys = rank(case, number, power)
-        chosen = np.sort(reference.candidates(keys, case["labeled"], int(np.ceil(factor * k))))
+        assert power is not None or np.array_equal(keys[-1].view(np.float32), margins_of(case))
+        chosen = np.sort(reference.candidates(keys[-1], case["labeled"], int(np.ceil(factor * k))))
         groups = case["clusters"][pairs.rows]
         if by_class:
             groups = groups * pairs.class_count + pairs.classes
-        expected = reference.round_robin(visit(groups[chosen], chosen, draws), k, np.random.default_rng(0))
+        visited, sizes = groups[batch.index].tolist(), Counter(groups[chosen].tolist())
+        ordered = [chosen[groups[chosen] == group] for group in reference.visiting_order(visited, sizes)]
+        expected = reference.round_robin(ordered, k, np.random.default_rng(0))
         assert set(batch.index) <= set(chosen)
-        assert groups[batch.index].tolist() == groups[expected].tolist()
+        assert visited == groups[expected].tolist()
 
 
 @pytest.mark.parametrize("limits", [{"per_row": 1}, {"class_quota": 2}, {"per_row": 2, "class_quota": 3}])
@@ -134,55 +130,67 @@ def test_limits_pass_over_what_is_full_and_look_farther_before_they_fall_short(k
                 run(hr.ClusterMarginPairs(1.25, **limits), case, seed=number)
 
 
-@pytest.mark.parametrize("name", ["cluster-margin", "coreset"])
+@dataclass(frozen=True)
+class RecordedMargin(hr.ClusterMargin):
+    """Cluster-Margin that remembers what it was asked and what it picked."""
+
+    calls: list = field(default_factory=list)
+
+    def __call__(self, view, k, rng):
+        self.calls.append((view, k, super().__call__(view, k, rng)))
+        return self.calls[-1][-1]
+
+
+@dataclass(frozen=True)
+class RecordedCoreSet(hr.CoreSet):
+    """CoreSet that remembers what it was asked and what it picked."""
+
+    calls: list = field(default_factory=list)
+
+    def spread(self, view, centers, k, rng):
+        self.calls.append((view, centers, k, super().spread(view, centers, k, rng)))
+        return self.calls[-1][-1]
+
+
+@pytest.mark.parametrize("make", [RecordedMargin, RecordedCoreSet])
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_steps_ask_of_the_rows_that_the_strategy_for_rows_picks(kind, name):
+def test_two_steps_ask_of_the_rows_that_the_strategy_for_rows_picks(kind, make):
+    recorded = 0
     for number in range(150):
-        case = make_case(kind, number)
-        pairs, labeled, n = case["pairs"], case["labeled"], len(case["clusters"])
-        k = case["k"]
-        batch = run(name, case, seed=number)
+        case, strategy = make_case(kind, number), make()
+        pairs, labeled, k = case["pairs"], case["labeled"], case["k"]
+        batch = run(strategy, case, seed=number)
         unlabeled = np.flatnonzero(~labeled)
-        closed = np.ones(n, bool)
-        closed[pairs.rows[unlabeled]] = False
-        rng = np.random.default_rng([STREAM, number])
-        count = min(k, int((~closed).sum()))
-        view = hr.View(n, closed, embeddings=case["embeddings"], clusters=case["clusters"].astype(np.int32))
-        if k == 0:
-            assert len(batch) == 0
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", hr.HedgerowWarning)
-            if name == "coreset":
-                chosen = pick_literally(view, np.unique(pairs.rows[labeled]), count, rng)
-            else:
-                found = reference.row_margins(pairs.rows, labeled, case["probabilities"], n)
-                chosen = hr.ClusterMargin()(hr.View(n, closed, found, clusters=view.clusters), count, rng)
-        allowed = [pair for pair in unlabeled if pairs.rows[pair] in set(chosen.tolist())]
+        open_rows = np.unique(pairs.rows[unlabeled])
         assert len(set(batch.index.tolist())) == k
-        assert set(batch.index.tolist()) <= set(allowed)
+        assert set(batch.index.tolist()) <= set(unlabeled.tolist())
+        assert bool(strategy.calls) == (0 < k < len(open_rows))  # otherwise there is nothing to choose
+        for view, *given, count, chosen in strategy.calls:
+            recorded += 1
+            assert count == k == len(set(chosen.tolist()))
+            assert np.flatnonzero(~view.labeled).tolist() == open_rows.tolist()
+            assert set(chosen.tolist()) <= set(open_rows.tolist())
+            assert set(batch.rows.tolist()) <= set(chosen.tolist())
+            if make is RecordedMargin:
+                found = reference.row_margins(pairs.rows, labeled, case["probabilities"], view.n)
+                np.testing.assert_array_equal(view.margins[open_rows], found[open_rows])
+            else:
+                assert given[0].tolist() == np.unique(pairs.rows[labeled]).tolist()
+                check_spread(view, given[0], open_rows, chosen)
+    assert recorded > 10 or kind == "one row"
 
 
-def pick_literally(view, centers, count, rng):
-    """Greedy k-center from these centers among the unlabeled rows; what coincides with a center is drawn at random."""
-    given = rng.permutation(centers)  # as the strategy draws it
-    free = np.flatnonzero(~view.labeled)
-    first = None if len(given) else int(rng.integers(len(free)))
+def check_spread(view, centers, free, chosen):
+    """Greedy k-center from the centers; without any it begins anywhere. What coincides with a center comes last."""
     wide = view.embeddings.astype(np.float64)
-    distinct = np.setdiff1d(free, centers)
-    if first is None:
-        picked = (
-            distinct[reference.farthest_first(wide[distinct], wide[given], min(count, len(distinct)))]
-            if len(distinct)
-            else distinct
-        )
+    if len(centers):
+        distinct = np.setdiff1d(free, centers)
+        count = min(len(chosen), len(distinct))
+        expected = distinct[reference.farthest_first(wide[distinct], wide[centers], count)] if count else distinct
     else:
-        picked = free[reference.farthest_first(wide[free], [], min(count, len(free)), first)]
-    rest = np.ones(view.n, bool)
-    rest[~np.isin(np.arange(view.n), free)] = False
-    rest[picked] = False
-    more = rng.choice(np.flatnonzero(rest), count - len(picked), replace=False) if count > len(picked) else []
-    return np.concatenate([picked, more]).astype(np.int64)
+        first = int(np.flatnonzero(free == chosen[0])[0])
+        expected = free[reference.farthest_first(wide[free], [], len(chosen), first)]
+    assert chosen[: len(expected)].tolist() == expected.tolist()
 
 
 # The laws of what is random.

@@ -11,7 +11,6 @@ import hedgerow as hr
 import reference
 from hedgerow.kernels.draws import draw
 from hedgerow.kernels.pick import order_clusters
-from hedgerow.strategies import STREAM
 
 KINDS = ["mixed", "singletons", "giant", "giant and singletons", "equal sizes", "sparse numbers"]
 
@@ -42,18 +41,6 @@ def make_case(kind, number):
     return margins, make_clusters(kind, n, rng), labeled, k, float(rng.choice([1, 1.25, 3, 10]))
 
 
-def draw_order(clusters, chosen, seed):
-    """The clusters of the candidates in the order that select visits them: ascending, ties by its own draw."""
-    key = np.random.default_rng([STREAM, seed]).integers(0, 2**64, 3, dtype=np.uint64)[0]
-    names, inverse = np.unique(clusters, return_inverse=True)
-    renumbered = inverse if names[-1] >= max(4 * len(clusters), 1024) else clusters
-    sizes = np.bincount(renumbered[chosen], minlength=renumbered.max() + 1).astype(np.int32)
-    order = order_clusters(sizes, key)
-    assert (np.diff(sizes[order]) >= 0).all()
-    assert sorted(order) == sorted(np.flatnonzero(sizes))
-    return [chosen[renumbered[chosen] == c] for c in order]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_pick_is_from_the_cluster_that_the_literal_loop_visits(kind):
     for number in range(700):
@@ -73,9 +60,10 @@ def test_every_pick_is_from_the_cluster_that_the_literal_loop_visits(kind):
         assert len(batch.rows) == k
         assert set(batch.rows) <= set(chosen)
         if k:
-            ordered = draw_order(clusters, chosen, number)
+            visited, sizes = clusters[batch.rows].tolist(), Counter(clusters[chosen].tolist())
+            ordered = [chosen[clusters[chosen] == c] for c in reference.visiting_order(visited, sizes)]
             expected = reference.round_robin(ordered, k, np.random.default_rng(number))
-            assert clusters[batch.rows].tolist() == clusters[expected].tolist()
+            assert visited == clusters[expected].tolist()
 
 
 def test_sizes_beyond_sixteen_bits_are_ordered():
