@@ -1,4 +1,5 @@
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -71,6 +72,68 @@ def test_ids_are_saved_with_the_labels_and_loaded(points, tmp_path, ids):
     assert hr.Clusters.load(tmp_path / "again.parquet").ids.tolist() == list(ids)
     loaded.save(tmp_path / "again.parquet", ids=np.arange(400), force=True)
     assert hr.Clusters.load(tmp_path / "again.parquet").ids.tolist() == list(range(400))
+
+
+@pytest.fixture(params=["file", "table"])
+def with_ids(request, points, tmp_path):
+    """The points as a Parquet file or an Arrow table with ids."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"id": [f"item-{i}" for i in range(400)], "embedding": list(points)})
+    pq.write_table(table, tmp_path / "pool.parquet")
+    return tmp_path / "pool.parquet" if request.param == "file" else table
+
+
+def test_ids_come_with_the_embeddings(points, with_ids, tmp_path):
+    clusters = hr.cluster(with_ids)
+    np.testing.assert_array_equal(clusters.labels, hr.cluster(points).labels)
+    assert clusters.ids.tolist() == [f"item-{i}" for i in range(400)]
+    clusters.save(tmp_path / "c.parquet")
+    assert hr.Clusters.load(tmp_path / "c.parquet").ids.tolist() == clusters.ids.tolist()
+    assert hr.cluster(with_ids, ids=range(400)).ids.tolist() == list(range(400))
+
+
+def test_ids_do_not_keep_the_embeddings_and_are_read_when_asked_for(points, with_ids):
+    clusters = hr.cluster(with_ids, centroids=False, metric="euclidean")
+    held = pickle.dumps(dataclasses.replace(clusters, tree=None))
+    assert len(held) < points.nbytes
+    assert pickle.loads(held).ids.tolist() == clusters.ids.tolist()
+    assert "ids" not in vars(hr.cluster(with_ids))
+
+
+def test_ids_of_an_array(points):
+    assert hr.cluster(points, ids=np.arange(400)).ids.tolist() == list(range(400))
+    with pytest.raises(hr.InputError, match="ids has 3, the pool has 400"):
+        hr.cluster(points, ids=["a", "b", "c"])
+    with pytest.raises(hr.InputError, match="ids holds 1 among strings"):
+        hr.cluster(points[:2], ids=["a", 1])
+    with pytest.raises(hr.InputError, match="ids holds 0 more than once"):
+        hr.cluster(points, ids=np.zeros(400, int))
+
+
+def test_duplicate_ids_of_the_embeddings_are_refused(points):
+    import pyarrow as pa
+
+    with pytest.raises(hr.InputError, match="7 more than once"):
+        hr.cluster(pa.table({"id": [7] * 400, "embedding": list(points)}))
+
+
+def test_new_points_keep_their_ids(points):
+    import pyarrow as pa
+
+    clusters = hr.cluster(points, average_size=8)
+    new = np.vstack([points[:3], -100 * np.eye(8)[:2]]).astype(np.float32)
+    found = clusters.find_nearest(pa.table({"id": list("abcde"), "embedding": list(new)}))
+    np.testing.assert_array_equal(found.labels, clusters.assign(new))
+    assert found.ids.tolist() == list("abcde")
+    assert found.joined.tolist() == (found.distances <= clusters.threshold).tolist()
+    assert found.joined[:3].all()
+    columns = found.columns()
+    assert list(columns) == ["id", "row", "cluster", "distance", "joined"]
+    assert columns["row"].tolist() == [0, 1, 2, 3, 4]
+    assert list(clusters.find_nearest(new).columns()) == ["row", "cluster", "distance", "joined"]
+    assert clusters.find_nearest(new).ids is None
 
 
 def test_without_ids(points, tmp_path):
@@ -246,9 +309,9 @@ def test_ids_that_cannot_be_written_leave_the_files_alone(points, tmp_path):
     kept = hr.cluster(points)
     kept.save(tmp_path / "c.parquet", ids=list(range(len(points))), centroids=True)
     other = hr.cluster(points, average_size=3)
-    with pytest.raises(hr.InputError, match="id cannot be written as Parquet"):
+    with pytest.raises(hr.InputError, match="ids holds 1 among strings"):
         other.save(tmp_path / "c.parquet", ids=np.array([1, "a"] * 200, object), centroids=True, force=True)
-    with pytest.raises(hr.InputError, match="id has 2, cluster has 400"):
+    with pytest.raises(hr.InputError, match="ids has 2, the pool has 400"):
         other.save(tmp_path / "c.parquet", ids=[1, 2], centroids=True, force=True)
     np.testing.assert_array_equal(hr.Clusters.load(tmp_path / "c.parquet").assign(points), kept.assign(points))
 

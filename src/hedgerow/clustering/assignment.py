@@ -13,6 +13,7 @@ Up to `FEW` centroids the search is exact; more are sorted into cells, and a poi
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from hedgerow.clustering.vectors import BLOCK, Vectors, average_groups, measure_
 from hedgerow.errors import InputError
 from hedgerow.kernels import centroids as kernels
 from hedgerow.machine import Team
+from hedgerow.pool import Ids
 
 FEW = 8_192  # centroids that every point is compared with
 PROBES = 8  # cells whose centroids a point meets; docs/scaling.md has what that misses
@@ -53,6 +55,36 @@ class Centroids:
 
     def __len__(self) -> int:
         return len(self.means)
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """The clusters of new points: `labels` (m,) int32, and the `distances` (m,) to the nearest cluster.
+
+    A point that is within the threshold of its nearest cluster has joined it. Any other point is a cluster of its own,
+    numbered from `n_clusters` on. `row_ids` are the ids of the new points, if they have any.
+    """
+
+    labels: npt.NDArray[np.int32]
+    distances: npt.NDArray[np.float64]
+    n_clusters: int
+    row_ids: Ids | None = None
+
+    @property
+    def joined(self) -> npt.NDArray[np.bool_]:
+        """Which points joined a cluster (m,)."""
+        return self.labels < self.n_clusters
+
+    @cached_property
+    def ids(self) -> npt.NDArray[Any] | None:
+        """The ids of the new points (m,), int64 or strings; None if they have none."""
+        return None if self.row_ids is None else self.row_ids.array()
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns of a file: id (if there are ids), row, cluster, distance and joined."""
+        columns: dict[str, npt.NDArray[Any]] = {} if self.row_ids is None else {"id": self.row_ids.array()}
+        columns |= {"row": np.arange(len(self.labels)), "cluster": self.labels}
+        return columns | {"distance": self.distances, "joined": self.joined}
 
 
 def cluster_subset(vectors: Vectors, method: Assign, job: hac.Job) -> tuple[npt.NDArray[np.int32], float]:

@@ -6,6 +6,7 @@ pool that grows the centroids by which new points find their cluster.
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +17,14 @@ import numpy.typing as npt
 
 from hedgerow import checks, pool, store
 from hedgerow.clustering import assignment, hac, multiround
-from hedgerow.clustering.assignment import Centroids
+from hedgerow.clustering.assignment import Assignment, Centroids
 from hedgerow.clustering.dendrogram import Dendrogram
 from hedgerow.clustering.growth import Progress
 from hedgerow.clustering.methods import METHODS, Assign, Auto, Certified, Exact, Method, Multiround, read_method
 from hedgerow.clustering.vectors import Vectors, open_vectors, refuse_zeros, survey_rows
 from hedgerow.errors import InputError, StoreError
 from hedgerow.machine import team as use_team
-from hedgerow.pool.ids import Ids, check_id_dtype, open_ids
+from hedgerow.pool import Ids, open_ids
 
 AVERAGE_SIZE = 10.0  # the paper's choice for large pools: k_m = 10 k_t candidates then cover about k_t clusters
 ZEROS = ("refuse", "singletons")
@@ -78,12 +79,18 @@ class Clusters:
         }
 
     def assign(self, embeddings: Any, *, threads: int | None = None) -> npt.NDArray[np.int32]:
-        """Labels (m,) of new points (m, d): the nearest cluster by average distance if within `threshold`.
+        """Labels (m,) of new points (m, d): the nearest cluster by average distance if it is within `threshold`.
 
-        The clusters stay as they are, and a point that is within `threshold` of one gets the same label in whatever
-        batch it comes. A point that is farther from all is a cluster of its own, numbered from `n_clusters` on in the
-        order of rows: every call begins there anew, so such numbers mean nothing beyond their batch.
+        The clusters do not change, and a point within `threshold` of a cluster gets the same label in whatever batch it
+        comes. A point that is farther from all of them is a cluster of its own, numbered from `n_clusters` on in row
+        order. These numbers start again with every call, so they mean nothing beyond it.
         """
+        return self.find_nearest(embeddings, threads=threads).labels
+
+    def find_nearest(
+        self, embeddings: Any, *, threads: int | None = None, progress: Progress | None = None
+    ) -> Assignment:
+        """As `assign`, with the distances to the nearest clusters and the ids of the new points."""
         if self.centroids is None:
             raise InputError(
                 "these clusters have no centroids to assign points to: make them with cluster(..., centroids=True) "
@@ -92,15 +99,21 @@ class Clusters:
             )
         if threads is not None:
             checks.integer(threads, "threads", least=1)
-        points = pool.as_matrix(embeddings, "embeddings")
+        matrix = pool.open_matrix(embeddings, "embeddings")
         width = self.centroids.means.shape[1]
-        if points.shape[1] != width:
-            raise InputError(f"embeddings has {points.shape[1]} columns, but these clusters were made from {width}")
+        if matrix.width != width:
+            raise InputError(f"embeddings has {matrix.width} columns, but these clusters were made from {width}")
+        if matrix.ids is not None:
+            matrix.ids.refuse_duplicates()
         with use_team(threads) as team:
-            vectors = open_vectors(points, self.metric, np.float32, team)
+            vectors = open_vectors(matrix.array(), self.metric, np.float32, team)
             vectors = replace(vectors, center=self.centroids.center, factor=self.centroids.factor)
-            nearest, distance = assignment.find_nearest(vectors, self.centroids, team, np.arange(len(points)))
-        return assignment.number_points(nearest, distance <= self.threshold, self.n_clusters).astype(np.int32)
+            rows = np.arange(matrix.n)
+            nearest, distances = assignment.find_nearest(
+                vectors, self.centroids, team, rows, progress=progress or hac.ignore
+            )
+        labels = assignment.number_points(nearest, distances <= self.threshold, self.n_clusters)
+        return Assignment(labels.astype(np.int32), distances, self.n_clusters, matrix.ids)
 
     def save(
         self,
@@ -128,10 +141,8 @@ class Clusters:
         if ids is None:
             found = None if self.row_ids is None else self.row_ids.array()
             return {"cluster": self.labels} if found is None else {"id": found, "cluster": self.labels}
-        columns = {"id": np.asarray(ids), "cluster": self.labels}
+        columns = {"id": read_ids(ids, len(self.labels)).array(), "cluster": self.labels}
         pool.make_table(columns)
-        check_id_dtype(columns["id"].dtype, "ids")
-        checks.distinct(columns["id"], "ids")
         return columns
 
     def _save_centroids(self, path: Path, force: bool) -> str:
@@ -168,6 +179,16 @@ class Clusters:
         )
 
 
+def read_ids(given: Any, n: int) -> Ids:
+    """The ids that a caller gave for n rows: an array, a sequence or a column; distinct integers or strings."""
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        # As objects, strings stay apart from numbers, which numpy would turn into strings.
+        given = np.asarray(given, np.object_ if any(isinstance(value, str) for value in given) else None)
+    ids = Ids.of(pool.as_vector(given, "ids"), "ids")
+    checks.same_length({"ids": ids.n, "the pool": n})
+    return ids
+
+
 def name_beside(path: str | Path) -> Path:
     """The file with the centroids of the clusters in `path`."""
     return Path(path).with_suffix(".centroids.npz")
@@ -200,6 +221,7 @@ def cluster(
     rounds: int | None = None,
     zeros: str = "refuse",
     centroids: bool = True,
+    ids: Any = None,
     seed: int = 0,
     threads: int | None = None,
     workdir: str | Path | None = None,
@@ -207,7 +229,8 @@ def cluster(
 ) -> Clusters:
     """Average-linkage clusters of a pool (Algorithm 1 of the paper), made once for all rounds.
 
-    embeddings: (n, d) array, memmap, path or Arrow data; ids that come with them are kept (`Clusters.ids`).
+    embeddings: (n, d) array, memmap, path or Arrow data. ids: one per row, distinct integers or strings; by default
+    those of the embeddings' id column, if they have one. They are kept (`Clusters.ids`) and saved with the clusters.
     threshold: merge everything up to this distance. average_size (>= 1): use the smallest threshold whose clusters have
     at least this average size. If neither is given: 10, or the size of a smaller pool.
     method: a record or its name, `Exact()`, `Certified()`, or "auto": exact up to 20,000 points, else certified. The
@@ -233,11 +256,15 @@ def cluster(
     if cut == hac.Cut():
         cut = hac.Cut(average_size=min(AVERAGE_SIZE, max(1, matrix.n)))
     cut.most_clusters(matrix.n)  # refuses an average size that cannot be reached
+    row_ids = matrix.ids if ids is None else read_ids(ids, matrix.n)
+    if row_ids is not None:
+        row_ids.refuse_duplicates()
     if metric == "euclidean":
-        return cut_quadratic(matrix.array(), chosen, cut)
+        return replace(cut_quadratic(matrix.array(), chosen, cut), row_ids=row_ids)
     with use_team(threads) as team:
         job = hac.Job(cut, seed, team, progress or hac.ignore, workdir)
-        return cluster_points(matrix.array(), metric, chosen, job, zeros, centroids)
+        made = cluster_points(matrix.array(), metric, chosen, job, zeros, centroids)
+    return replace(made, row_ids=row_ids)
 
 
 def refuse_mismatch(method: Method, metric: str, workdir: Any) -> None:

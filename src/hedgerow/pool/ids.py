@@ -8,7 +8,7 @@ rows travel.
 import csv
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,8 @@ def find_ids(table: Table, column: str | None = None) -> Ids | None:
     if column is None:
         return None
     title = table.describe(table.require(column))
+    if isinstance(table.data, tables.ArrowData):  # ids outlive the table: they must not keep its other columns
+        table = replace(table, types={column: table.types[column]}, data=table.data.select(column))
     return Ids(table.n, check_id_dtype(table.dtype(column), title), title, table, column)
 
 

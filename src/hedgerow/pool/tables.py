@@ -134,6 +134,10 @@ class ArrowData:
 
     table: Any
 
+    def select(self, column: str) -> "ArrowData":
+        """One column only."""
+        return ArrowData(self.table.select([column]))
+
     def batches(self, columns: list[str], rows: int, start: int, stop: int) -> Iterator[Any]:
         part = self.table.select(columns).slice(start, max(0, stop - start))
         return (batch for batch in part.to_batches(max_chunksize=rows) if batch.num_rows)
