@@ -1,5 +1,6 @@
 import dataclasses
 import pickle
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -49,6 +50,22 @@ def test_is_frozen(points):
     clusters = hr.cluster(points[:20])
     with pytest.raises(dataclasses.FrozenInstanceError):
         clusters.threshold = 3
+
+
+def test_repr_says_what_there_is_and_no_more(points):
+    clusters = hr.cluster(points, average_size=8, ids=np.arange(400))
+    text = repr(clusters)
+    assert text.startswith(f"Clusters(400 rows in {clusters.n_clusters} clusters of ")
+    assert "cosine distance up to 0." in text
+    assert text.endswith(", exact)")
+    assert len(text) < 120
+    empty = "Clusters(0 rows in 0 clusters of 0 on average, cosine distance up to 0, exact)"
+    assert repr(hr.cluster(points[:0])) == empty
+    page = clusters._repr_html_()
+    assert "<th>rows</th><td>400, with ids</td>" in page
+    assert f"<th>largest</th><td>{clusters.sizes.max()}</td>" in page
+    ElementTree.fromstring(page)
+    assert "<td>0</td>" in hr.cluster(points[:0])._repr_html_()
 
 
 def test_save_and_load(points, tmp_path):

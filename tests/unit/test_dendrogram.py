@@ -80,5 +80,15 @@ def test_bad_cuts(tree, arguments, message):
 
 def test_a_partial_tree_says_that_it_ends_too_soon():
     tree = build_tree(4, Log(np.array([0]), np.array([1]), np.array([1.0])))
-    with pytest.raises(hr.InputError, match="grow it further"):
+    with pytest.raises(hr.InputError, match="ends at 3 clusters, but 1 were asked for"):
         tree.cut(n_clusters=1)
+
+
+def test_repr():
+    tree = hr.linkage(np.array([[0.0], [1.0], [5.0]]), metric="sqeuclidean")
+    assert repr(tree) == "Dendrogram(3 points, 2 merges up to height 20.5, complete)"
+    part = hr.linkage(np.array([[0.0], [1.0], [5.0]]), metric="sqeuclidean", threshold=2)
+    assert repr(part) == "Dendrogram(3 points, 1 merges up to height 1, ends at 2 clusters)"
+    assert repr(hr.linkage(np.zeros((0, 2)))) == "Dendrogram(0 points, 0 merges, complete)"
+    assert "<th>heights</th><td>1 to 20.5</td>" in tree._repr_html_()
+    assert "heights" not in hr.linkage(np.zeros((0, 2)))._repr_html_()

@@ -1,13 +1,13 @@
-"""Clusters of a pool: made once, kept in a file, used every round (the clustering step of the paper, section 2).
+"""Clusters of a pool: made once, saved to a file, used in every round (the clustering step of the paper, section 2).
 
-`cluster` chooses the method and the cut; `Clusters` is what every round needs of it: a label for each row, and for a
-pool that grows the centroids by which new points find their cluster.
+`cluster` opens and checks the pool, resolves the method and the cut, and calls the method. `Clusters` is the result: a
+label for each row, the rows' ids, and the centroids by which new points of a growing pool are assigned.
 """
 
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from hedgerow import checks, pool, store
 from hedgerow.clustering import assignment, hac, multiround
 from hedgerow.clustering.assignment import Assignment, Centroids
-from hedgerow.clustering.dendrogram import Dendrogram
+from hedgerow.clustering.dendrogram import Dendrogram, make_html
 from hedgerow.clustering.growth import Progress
 from hedgerow.clustering.methods import METHODS, Assign, Auto, Certified, Exact, Method, Multiround, read_method
 from hedgerow.clustering.vectors import Vectors, open_vectors, refuse_zeros, survey_rows
@@ -26,49 +26,68 @@ from hedgerow.errors import InputError, StoreError
 from hedgerow.machine import team as use_team
 from hedgerow.pool import Ids, open_ids
 
-AVERAGE_SIZE = 10.0  # the paper's choice for large pools: k_m = 10 k_t candidates then cover about k_t clusters
+AVERAGE_SIZE = 10.0  # as in the paper for large pools: k_m = 10 k_t candidates then cover about k_t clusters
 ZEROS = ("refuse", "singletons")
 METADATA_KEY = "hedgerow.clusters"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Clusters:
-    """A cluster for each row of a pool: the cut of an average-linkage tree at `threshold`, or what stands in for it."""
+    """A cluster for each row of a pool: the cut of an average-linkage tree at `threshold`, or an approximation of it.
 
-    labels: npt.NDArray[np.int32]  # (n,), 0 .. n_clusters - 1 in order of first appearance
+    labels: int32 (n,), 0 to n_clusters - 1 in order of first appearance. threshold, metric: where the tree was cut, and
+    the distance. method: the name of the method. tree: the merges, unless the method has none or the clusters come from
+    a file. centroids: what `assign` needs. row_ids: where the pool's ids are read from; `ids` reads them.
+    """
+
+    labels: npt.NDArray[np.int32]
     threshold: float
     metric: str
     method: str
     tree: Dendrogram | None = None
-    centroids: Centroids | None = field(default=None, repr=False)
-    row_ids: Ids | None = field(default=None, repr=False)  # the pool's ids; read only when they are needed
+    centroids: Centroids | None = None
+    row_ids: Ids | None = None
+
+    def __repr__(self) -> str:
+        count = f"{len(self.labels):,} rows in {self.n_clusters:,} clusters of {self.average_size:.4g} on average"
+        return f"Clusters({count}, {self.metric} distance up to {self.threshold:.6g}, {self.method})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "rows": f"{len(self.labels):,}" + ("" if self.row_ids is None else ", with ids"),
+            "clusters": f"{self.n_clusters:,}",
+            "average size": f"{self.average_size:.4g}",
+            "largest": f"{self.sizes.max(initial=0):,}",
+            "threshold": f"{self.threshold:.6g} ({self.metric})",
+            "method": self.method,
+        }
+        return make_html("Clusters", facts)
 
     @cached_property
     def ids(self) -> npt.NDArray[Any] | None:
         """The id of each row (n,), int64 or strings (dtype object); None if the pool has no ids.
 
-        Read from where the pool keeps them on first use, so that clusters of ten million rows do not hold ten million
-        strings.
+        They are read on first use, so that clusters of ten million rows do not hold ten million strings until then.
         """
         return None if self.row_ids is None else self.row_ids.array()
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """How many rows each cluster holds, (n_clusters,)."""
+        """The number of rows of each cluster, (n_clusters,)."""
         return np.bincount(self.labels)
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters there are."""
+        """The number of clusters."""
         return len(self.sizes)
 
     @property
     def average_size(self) -> float:
-        """Rows a cluster: at least what was asked for."""
+        """Rows per cluster: at least the average size that was asked for."""
         return len(self.labels) / self.n_clusters if self.n_clusters else 0.0
 
     def settings(self) -> dict[str, Any]:
-        """What a file or a report says of these clusters."""
+        """The sizes and settings of these clusters, in plain types, as `save` keeps them."""
         return {
             "n": len(self.labels),
             "n_clusters": self.n_clusters,
@@ -126,15 +145,15 @@ class Clusters:
         """Write Parquet with the columns `id` (if there are ids) and `cluster`, in the order of the pool.
 
         ids: written in place of the clusters' own; distinct integers or strings, one per row. The tree is not saved.
-        centroids: write them too, n_clusters x d float32, to a file beside: `clusters.centroids.npz` for
-        `clusters.parquet`. What is loaded from the two can `assign`.
+        centroids: also write the centroids, n_clusters x d float32, to a second file: `clusters.centroids.npz` for
+        `clusters.parquet`. Clusters loaded from both files can `assign`. force: replace files that exist.
         """
         pool.check_target(path, force=force)
         columns = self._make_columns(ids)
-        told = self.settings()
+        settings = self.settings()
         if centroids:
-            told["centroids"] = self._save_centroids(name_beside(path), force)
-        pool.write_table(path, columns, {METADATA_KEY: json.dumps(told)}, force=force)
+            settings["centroids"] = self._save_centroids(name_beside(path), force)
+        pool.write_table(path, columns, {METADATA_KEY: json.dumps(settings)}, force=force)
 
     def _make_columns(self, ids: Any) -> dict[str, npt.NDArray[Any]]:
         """The columns to write, checked before anything is written."""
@@ -146,7 +165,7 @@ class Clusters:
         return columns
 
     def _save_centroids(self, path: Path, force: bool) -> str:
-        """Writes the centroids; returns the mark by which the two files know each other."""
+        """Write the centroids; returns the mark that both files carry, so that a mixed-up pair is found."""
         if self.centroids is None:
             raise InputError("these clusters have no centroids to save")
         mark = hashlib.sha256(json.dumps(self.settings()).encode() + self.labels.tobytes()).hexdigest()
@@ -190,12 +209,12 @@ def read_ids(given: Any, n: int) -> Ids:
 
 
 def name_beside(path: str | Path) -> Path:
-    """The file with the centroids of the clusters in `path`."""
+    """The file for the centroids of the clusters in `path`."""
     return Path(path).with_suffix(".centroids.npz")
 
 
 def load_centroids(path: Path, mark: str) -> Centroids:
-    """Reads what belongs to the clusters with this mark."""
+    """Read the centroids of the clusters with this mark."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             found = str(held["mark"])
@@ -204,7 +223,7 @@ def load_centroids(path: Path, mark: str) -> Centroids:
     except store.UNREADABLE as error:
         raise StoreError(f"{path} cannot be read: {error}; save the clusters again") from error
     if found != mark:
-        raise StoreError(f"{path} belongs to other clusters than the file beside it: save the clusters again")
+        raise StoreError(f"{path} belongs to other clusters than the Parquet file next to it: save the clusters again")
     return centroids
 
 
