@@ -7,6 +7,7 @@ import tomllib
 
 import pytest
 import tree
+import yaml
 
 import hedgerow
 
@@ -78,10 +79,25 @@ def test_every_error_stands_in_the_tree():
 
 
 def test_one_version_everywhere():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    """The version is written in hedgerow/__init__.py: the build reads it there, changelog and citation agree."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert ROOT / project["tool"]["hatch"]["version"]["path"] == tree.source("")
     latest = re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert latest is not None
-    assert project["version"] == hedgerow.__version__ == latest[1]
+    assert hedgerow.__version__ == latest[1]
+
+
+def test_the_citation_is_complete_and_of_this_version():
+    """What the Citation File Format 1.2.0 requires, and what a reference manager shows."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["cff-version"] == "1.2.0"
+    assert str(citation["version"]) == hedgerow.__version__
+    assert citation["license"] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
+    paper = citation["references"][0]
+    assert {"type", "title", "authors", "year"} <= set(paper)
+    assert all({"family-names", "given-names"} == set(author) for author in paper["authors"])
 
 
 def test_every_dependency_has_a_pin_and_a_reason():

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ class Import(NamedTuple):
     line: int
 
 
+@cache
 def modules() -> list[str]:
     """Every module of the package, dotted, without the package's own name."""
     return sorted(dotted(path) for path in PACKAGE.rglob("*.py"))
@@ -33,8 +35,13 @@ def source(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def imports(module: str) -> Iterator[Import]:
+@cache
+def imports(module: str) -> tuple[Import, ...]:
     """Every import of a module, those inside functions and under TYPE_CHECKING counted."""
+    return tuple(read_imports(module))
+
+
+def read_imports(module: str) -> Iterator[Import]:
     path = source(module)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
