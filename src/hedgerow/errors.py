@@ -1,32 +1,32 @@
-"""The error family: everything hedgerow raises on purpose.
+"""The error family: everything that hedgerow raises on purpose.
 
     HedgerowError
     ├── InputError          (ValueError)   a value, shape, file or option that cannot be used
-    ├── PoolExhaustedError                 more examples asked for than are unlabeled
+    ├── PoolExhaustedError                 more examples requested than are unlabeled
     ├── CampaignError                      a campaign's state forbids the step
     ├── StoreError                         a file cannot be read, written or trusted
     ├── EngineError                        a worker failed for good
     └── MissingExtraError   (ImportError)  an optional dependency is absent; names the extra
 
-`HedgerowWarning` is for a fallback that changes what the caller gets: it is never silent.
+`HedgerowWarning` is issued for every fallback that changes the result: none is silent.
 """
 
 
 class HedgerowError(Exception):
-    """Whatever hedgerow raises on purpose."""
+    """The base of everything that hedgerow raises on purpose."""
 
 
 class InputError(HedgerowError, ValueError):
-    """What was given cannot be used: says what was got, what is needed and what to do."""
+    """An input cannot be used. The message says what was received, what is needed and what to do."""
 
 
 class PoolExhaustedError(HedgerowError):
-    """More examples (or questions) were asked for than are unlabeled."""
+    """More examples (or pairs) were requested than are unlabeled."""
 
     def __init__(self, asked: int, available: int, kind: str = "examples") -> None:
         super().__init__(
             f"{asked:,} {kind} were asked for, but only {available:,} are unlabeled: "
-            "ask for fewer, or pass allow_short=True (--allow-short) to take what is there"
+            "ask for fewer, or pass allow_short=True (--allow-short) to take all of them"
         )
         self.asked = asked
         self.available = available
@@ -52,7 +52,10 @@ class MissingExtraError(HedgerowError, ImportError):
     """An optional dependency is absent."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional dependency: pip install 'hedgerow[{extra}]'")
+        # Not `pip install hedgerow[...]`: the package is not published, and the name could be somebody else's.
+        super().__init__(
+            f"{what} needs an optional dependency: run pip install '.[{extra}]' in a clone of the hedgerow repository"
+        )
         self.what = what
         self.extra = extra
 
@@ -61,4 +64,4 @@ class MissingExtraError(HedgerowError, ImportError):
 
 
 class HedgerowWarning(UserWarning):
-    """A fallback that changes what the caller gets."""
+    """A fallback that changes the result."""

@@ -12,7 +12,7 @@ import pytest
 from hedgerow.errors import InputError
 from hedgerow.pool import ids as ids_module
 from hedgerow.pool import tables
-from hedgerow.pool.ids import Ids, align, find_ids, find_rows, match_ids, open_ids
+from hedgerow.pool.ids import Ids, align, find_ids, match_ids, open_ids
 
 N = 500
 
@@ -124,95 +124,6 @@ def test_two_files_name_the_same_ids(tmp_path: Path, kind: Any) -> None:
         opened("short", ids[:499], 100, first)
     with pytest.raises(InputError, match=r"holds (strings|whole numbers), column 'id' of .* holds"):
         opened("kind", ids.cast(pa.int64() if kind == pa.string() else pa.string()), 100, first)
-
-
-def listing(folder: Path, name: str, content: Any) -> Path:
-    path = folder / name
-    if path.suffix == ".npy":
-        np.save(path, content)
-    elif path.suffix == ".parquet":
-        write(path, content)
-    else:
-        path.write_text(content)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.npy", np.array([30, 10])),
-        ("a.npy", np.array([False, True, False, True])),
-        ("a.parquet", {"id": [30, 10, 30]}),
-        ("a.parquet", {"id": [30, 10], "row": [3, 1], "label": ["x", "y"]}),
-        ("a.parquet", {"key": [7, 8], "code": [30, 10]}),
-        ("a.parquet", {"row": [3, 1]}),
-        ("a.txt", "30\n10\n"),
-        ("a.csv", "id\n30\n\n10\n30"),
-        ("a.csv", "row\n3\n1\n"),
-        ("a.csv", "code\n30\n10\n"),
-        ("a.csv", 'label,id\n"a, b",30\nc,10\n'),
-        ("a.csv", "\ufeffid,row\n30,0\n10,0\n"),
-        ("a.csv", "name, row\nx, 3\n\ny, 1\n"),
-    ],
-)
-def test_rows_by_id(tmp_path: Path, name: str, content: Any) -> None:
-    for kind in (pa.int64(), pa.string()):
-        path = listing(tmp_path, name, content)
-        if kind == pa.string() and path.suffix != ".csv" and path.suffix != ".txt":
-            continue
-        ids = open_ids(pa.table({"code": pa.array([0, 10, 20, 30]).cast(kind)}), "code")
-        assert find_rows(path, "labeled", 4, ids, id_column="code").tolist() == [1, 3]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.npy", np.array([3, 1, 3])),
-        ("a.parquet", {"row": [3, 1], "id": ["x", "y"]}),
-        ("a.txt", "3\n1\n"),
-        ("a.csv", "row\n3\n1\n"),
-        ("a.csv", "id,row\n77,3\n78,1\n"),
-        ("a.npy", np.array([False, True, False, True])),
-    ],
-)
-def test_rows_by_number(tmp_path: Path, name: str, content: Any) -> None:
-    assert find_rows(listing(tmp_path, name, content), "labeled", 4, None).tolist() == [1, 3]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.npy", np.array([4]), "holds row 4, but the pool's rows are 0 to 3"),
-        ("a.npy", np.array([-1]), "holds row -1"),
-        ("a.npy", np.array([0.5]), "holds float64 where it must hold row numbers"),
-        ("a.npy", np.array(["x"]), "holds strings where it must hold row numbers, because the pool has no ids"),
-        ("a.npy", np.array([True]), "the pool has 4"),
-        ("a.npy", np.zeros((2, 2), int), "one dimension"),
-        ("a.parquet", {"id": ["x"]}, r"no column of rows \(row\): it has id, and the pool has no ids"),
-        ("a.parquet", {"label": ["x"]}, r"no column of rows \(row\): it has label"),
-        ("a.txt", "1\nx,2\n", "line 2 of .*a.txt is 'x,2': one whole number a line"),
-        ("a.txt", "1\n99999999999999999999\n", "line 2 of .*a.txt"),
-        ("a.csv", "1,x\n", "no column called row, and the pool has no ids: it has 1, x"),
-        ("a.csv", "id\n3\n", "no column called row, and the pool has no ids: it has id"),
-        ("a.json", "[1]", "neither .npy nor .parquet"),
-    ],
-)
-def test_rows_that_are_refused(tmp_path: Path, name: str, content: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        find_rows(listing(tmp_path, name, content), "labeled", 4, None)
-
-
-def test_rows_whose_ids_are_not_in_the_pool(tmp_path: Path) -> None:
-    ids = open_ids(pa.table({"id": ["a", "b"]}))
-    with pytest.raises(InputError, match=r"labeled \(.*a.txt\): 1 of 2 ids are not in the pool, the first is c"):
-        find_rows(listing(tmp_path, "a.txt", "a\nc\n"), "labeled", 2, ids)
-    with pytest.raises(InputError, match=r"or ids \(id\): it has label"):
-        find_rows(listing(tmp_path, "a.parquet", {"label": [1]}), "labeled", 2, ids)
-    with pytest.raises(InputError, match="no column called id or row: it has name, label"):
-        find_rows(listing(tmp_path, "a.csv", "name,label\na,1\n"), "labeled", 2, ids)
-    (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="cannot be read as text"):
-        find_rows(tmp_path / "b.txt", "labeled", 2, ids)
 
 
 # Joining by id

@@ -169,7 +169,7 @@ def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path, values: npt.
 
 
 def test_a_folder_without_parquet(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no .parquet files"):
+    with pytest.raises(InputError, match=r"holds no .parquet, .npy, .csv or .jsonl files"):
         pool.open_matrix(tmp_path, "embeddings")
 
 
@@ -241,8 +241,8 @@ def test_a_matrix_is_opened_once(values: npt.NDArray[Any]) -> None:
         (np.ma.masked_invalid([[1.0, np.nan]]), "masked entries"),
         ([[1.0], [1.0, 2.0]], "cannot be read as an array"),
         (np.zeros((3, 0)), "at least 1 columns"),
-        (object(), "must be an array, a table or a path"),
-        (None, "must be an array, a table or a path"),
+        (object(), "must be an array, a table, or a path"),
+        (None, "must be an array, a table, or a path"),
         (pa.table({"x": ["a"]}), "the table given as embeddings has no column that looks like embeddings"),
     ],
 )
@@ -275,12 +275,12 @@ def broken_files(folder: Path) -> dict[str, str]:
     (folder / "cut.parquet").write_bytes((folder / "cut.parquet").read_bytes()[:-100])
     (folder / "empty.npy").touch()
     (folder / "empty.parquet").touch()
-    (folder / "table.csv").write_text("a\n")
+    (folder / "table.json").write_text("a\n")
     read = "cannot be read as"
     return {
         "cut.npy": f"{read} npy", "objects.npy": f"{read} npy", "pickle.npy": f"{read} npy", "zip.npy": f"{read} npy",
         "really.npy": f"{read} npy", "text.parquet": f"{read} Parquet", "cut.parquet": f"{read} Parquet",
-        "empty.npy": "is empty", "empty.parquet": "is empty", "table.csv": "neither .npy nor .parquet",
+        "empty.npy": "is empty", "empty.parquet": "is empty", "table.json": "is not a .parquet, .npy",
         "none.npy": "does not exist", "none.parquet": "does not exist",
     }  # fmt: skip
 

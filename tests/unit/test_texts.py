@@ -1,57 +1,84 @@
-"""Texts as rows: read again, taken, cut into grams, misspelled."""
+"""CSV and JSON lines as tables."""
 
-from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from hedgerow.experiments.data.texts import encode_texts, join_texts
-from hedgerow.kernels.grams import BUCKETS
-
-STRINGS = ["abc", "", "ñandú", "日本語", "a", "😀x"]
+from hedgerow import pool
+from hedgerow.errors import InputError
 
 
-def test_texts_are_read_again_and_taken_as_rows():
-    texts = encode_texts(STRINGS)
-    assert [texts.read(row) for row in range(len(texts))] == STRINGS
-    some = texts[np.array([4, 0, 0, 1])]
-    assert [some.read(row) for row in range(4)] == ["a", "abc", "abc", ""]
-    assert [texts[2:4].read(row) for row in range(2)] == STRINGS[2:4]
-    joined = join_texts([texts, some])
-    assert [joined.read(row) for row in range(10)] == [*STRINGS, "a", "abc", "abc", ""]
-    assert len(encode_texts([])) == 0
-    assert len(texts[np.zeros(0, int)]) == 0
+def open_table(source: Any) -> pool.Table:
+    table = pool.open_source(source, "the table")
+    assert isinstance(table, pool.Table)
+    return table
 
 
-def test_grams_are_those_of_each_text():
-    texts = encode_texts(STRINGS)
-    grams, starts = texts.list_grams()
-    assert ((grams >= 0) & (grams < BUCKETS)).all()
-    for row, string in enumerate(STRINGS):
-        length = len(string) + 2
-        assert starts[row + 1] - starts[row] == sum(max(0, length - size + 1) for size in (1, 2, 3, 4))
-        alone = encode_texts([string]).list_grams()[0]
-        assert np.array_equal(grams[starts[row] : starts[row + 1]], alone)
-    assert len(set(grams[: starts[1]])) == starts[1]  # of "abc": all different
-    vectors = np.random.default_rng(0).normal(size=(BUCKETS, 3)).astype(np.float32)
-    means = texts.average_grams(vectors)
-    expected = [vectors[grams[starts[row] : starts[row + 1]]].mean(axis=0) for row in range(len(STRINGS))]
-    assert means == pytest.approx(np.array(expected), abs=1e-5)
+def test_csv_columns_have_the_narrowest_type(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('id,code,n,x,"name, long"\n1,007,-5,0.5,ä\n2,010,0,1e3,"b\nc"\n')
+    table = open_table(tmp_path / "a.csv")
+    assert {name: table.read(name).tolist() for name in table.types} == {
+        "id": [1, 2],
+        "code": ["007", "010"],
+        "n": [-5, 0],
+        "x": [0.5, 1000.0],
+        "name, long": ["ä", "b\nc"],
+    }
+    assert table.dtype("id") == np.int64
 
 
-def test_typing_errors_are_one_edit():
-    texts = encode_texts(["abcdef", "x", "", "ab"] * 200)
-    wrong = texts.misspell(np.random.default_rng(0))
-    kinds = Counter()
-    for row in range(0, 800, 4):
-        word = wrong.read(row)
-        kinds[len(word) - 6] += 1
-        if len(word) == 6:
-            assert sum(one != other for one, other in zip(word, "abcdef", strict=True)) <= 2
-        else:
-            longer, shorter = sorted((word, "abcdef"), key=len, reverse=True)
-            assert any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer)))
-        assert wrong.read(row + 1) == "xx"
-        assert wrong.read(row + 2) == ""
-        assert wrong.read(row + 3) in ("ba", "a", "b", "aab", "abb", "aa", "bb", "ab")
-    assert set(kinds) == {-1, 0, 1}
+def test_predictions_in_csv_and_json_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("\ufeffid,p_cat,p_dog\na,0.25,0.75\nb,1,0\n")
+    (tmp_path / "a.jsonl").write_text('{"id": "a", "probs": [0.25, 0.75]}\n{"id": "b", "probs": [1, 0]}\n')
+    for name in ("a.csv", "a.jsonl"):
+        matrix = pool.open_matrix(tmp_path / name, "probabilities")
+        assert matrix.array().tolist() == [[0.25, 0.75], [1.0, 0.0]]
+        assert matrix.ids is not None
+        assert matrix.ids.array().tolist() == ["a", "b"]
+
+
+def test_several_text_files_are_one_table(tmp_path: Path) -> None:
+    (tmp_path / "part-1.csv").write_text("id,x\n1,1\n2,2\n")
+    (tmp_path / "part-2.csv").write_text("id,x\n003,0.5\n")
+    table = open_table(tmp_path)
+    assert table.read("id").tolist() == ["1", "2", "003"]  # one type for all files
+    assert table.read("x").tolist() == [1.0, 2.0, 0.5]
+    (tmp_path / "part-3.csv").write_text("id,y\n4,1\n")
+    with pytest.raises(InputError, match=r"part-3.csv and .*part-1.csv have different columns"):
+        open_table(tmp_path)
+    (tmp_path / "b1.jsonl").write_text('{"x": 1}\n')
+    (tmp_path / "b2.jsonl").write_text('{"x": 0.5}\n')
+    assert open_table(str(tmp_path / "b*.jsonl")).read("x").tolist() == [1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "id,x\n1\n", "a.csv cannot be read as CSV"),
+        ("a.csv", "x,x\n1,2\n", "two columns of one name"),
+        ("a.csv", "x\n1\n\n", None),
+        ("a.csv", "id,x\na,1\nb,\n", "has a null in row 1"),
+        ("a.csv", b"x\n\xff\n", "a.csv cannot be read as CSV"),
+        ("a.jsonl", "[1]\n", "a.jsonl cannot be read as JSON lines"),
+        ("a.jsonl", '{"x": 1}\n{"x": \n', "a.jsonl cannot be read as JSON lines"),
+        ("a.jsonl", '{"x": 1}\n{"y": 1}\n', "has a null in row 1"),
+        ("a.jsonl", "nonsense", "a.jsonl cannot be read as JSON lines"),
+    ],
+)
+def test_text_that_is_refused(tmp_path: Path, name: str, content: Any, message: str | None) -> None:
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    if message is None:
+        assert open_table(path).read("x").tolist() == [1]
+        return
+    with pytest.raises(InputError, match=message) as caught:
+        open_table(path).read("x")
+    assert "\n" not in str(caught.value)
+
+
+def test_csv_without_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,x\n")
+    table = open_table(tmp_path / "a.csv")
+    assert (table.n, list(table.types)) == (0, ["id", "x"])

@@ -373,7 +373,7 @@ def list_experiments(as_json: Json = False) -> None:
 
 def _read_subset(given: str, n: int, ids: "Ids | None", id_column: str | None) -> Any:
     """A fraction, or the rows that a file names."""
-    from hedgerow.pool.ids import find_rows
+    from hedgerow.pool import find_rows
 
     try:
         return float(given)
@@ -493,7 +493,7 @@ def _read_known(inputs: _Inputs, ids: "Ids | None") -> dict[str, Any]:
     import numpy as np
 
     from hedgerow import checks, pool
-    from hedgerow.pool.ids import find_rows
+    from hedgerow.pool import find_rows
 
     n = pool.count_rows(inputs.predictions, "predictions")
     known: dict[str, Any] = {"labeled": np.zeros(n, np.bool_)}

@@ -1,6 +1,7 @@
 """The pool's data: matrices and vectors from arrays, tables and files; the user's ids; tables out."""
 
-from hedgerow.pool.ids import Ids, align, find_ids, find_rows, match_ids, open_ids
+from hedgerow.pool.ids import Ids, align, find_ids, match_ids, open_ids
+from hedgerow.pool.listings import Listing, find_rows, read_listing
 from hedgerow.pool.matrices import (
     Matrix,
     as_matrix,
@@ -17,6 +18,7 @@ from hedgerow.pool.tables import Table, open_source
 
 __all__ = [
     "Ids",
+    "Listing",
     "Matrix",
     "Table",
     "align",
@@ -32,6 +34,7 @@ __all__ = [
     "open_ids",
     "open_matrix",
     "open_source",
+    "read_listing",
     "read_metadata",
     "write_table",
 ]

@@ -5,11 +5,8 @@ their column in batches whenever they are needed, so that ten million strings ar
 rows travel.
 """
 
-import csv
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +14,8 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError
-from hedgerow.pool import sources, tables
+from hedgerow.pool import tables
 from hedgerow.pool.tables import Table
-
-_WHOLE = re.compile(r"[+-]?\d{1,18}")  # so many digits always fit in int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +94,14 @@ class Ids:
 
 
 def find_ids(table: Table, column: str | None = None) -> Ids | None:
-    """The ids of a table, not yet read; None if it has no id column. A column called `id` goes before all others."""
+    """The ids of a table, not yet read; None if it has no id column."""
     if column is None:
-        column = table.find("ids", {"id"}) or table.find("ids", tables.ID_NAMES)
+        column = table.find_ids_column()
     if column is None:
         return None
     title = table.describe(table.require(column))
-    if isinstance(table.data, tables.ArrowData):  # ids outlive the table: they must not keep its other columns
-        table = replace(table, types={column: table.types[column]}, data=table.data.select(column))
-    return Ids(table.n, check_id_dtype(table.dtype(column), title), title, table, column)
+    # Ids outlive the table: they must not keep its other columns.
+    return Ids(table.n, check_id_dtype(table.dtype(column), title), title, table.select([column]), column)
 
 
 def open_ids(source: Any, column: str | None = None, *, name: str = "ids", like: Ids | None = None) -> Ids | None:
@@ -137,7 +131,7 @@ def align(ids: Ids, like: Ids, *, partial: bool = False) -> npt.NDArray[np.int64
     `like`. In another order than `like`, both are held at once: about the bytes of their text, and 16 bytes per row.
     """
     if ids.dtype != like.dtype:
-        raise InputError(f"{like.title} holds {_describe_kind(like)}, but {ids.title} holds {_describe_kind(ids)}")
+        raise InputError(f"{like.title} holds {describe_kind(like)}, but {ids.title} holds {describe_kind(ids)}")
     if ids.n == like.n and _first_difference(ids, like) is None:
         return None
     import pyarrow.compute as pc
@@ -156,10 +150,13 @@ def align(ids: Ids, like: Ids, *, partial: bool = False) -> npt.NDArray[np.int64
     return rows
 
 
-def match_ids(wanted: npt.NDArray[Any], ids: Ids, name: str) -> npt.NDArray[np.int64]:
-    """The row of each wanted id among the pool's `ids`, in the order wanted; an id may be wanted twice."""
+def match_ids(wanted: npt.NDArray[Any], ids: Ids, name: str, *, partial: bool = False) -> npt.NDArray[np.int64]:
+    """The row of each wanted id among the pool's `ids`, in the order wanted; an id may be wanted twice.
+
+    `partial`: -1 for an id that the pool does not have; otherwise that is an error. The pool's ids are not held.
+    """
     if len(wanted) and check_id_dtype(wanted.dtype, name) != ids.dtype:
-        raise InputError(f"{name} holds {_describe_kind(wanted)}, but the pool's ids are {_describe_kind(ids)}")
+        raise InputError(f"{name} holds {describe_kind(wanted)}, but the pool's ids are {describe_kind(ids)}")
     wanted = wanted.astype(ids.dtype, copy=False)
     find, count = _index_ids(wanted)
     found = np.full(count, -1, np.int64)
@@ -168,41 +165,20 @@ def match_ids(wanted: npt.NDArray[Any], ids: Ids, name: str) -> npt.NDArray[np.i
         hits = np.flatnonzero(places >= 0)
         found[places[hits]] = start + hits
     rows = found[find(wanted)]
-    strangers = rows < 0
-    if strangers.any():
+    unknown = rows < 0
+    if unknown.any() and not partial:
         raise InputError(
-            f"{name}: {int(strangers.sum()):,} of {len(wanted):,} ids are not in the pool, "
-            f"the first is {wanted[int(np.argmax(strangers))]!s}"
+            f"{name}: {int(unknown.sum()):,} of {len(wanted):,} ids are not in the pool, "
+            f"the first is {wanted[int(np.argmax(unknown))]!s}"
         )
     return rows
-
-
-def find_rows(
-    path: str | Path, name: str, n: int, ids: Ids | None, *, id_column: str | None = None
-) -> npt.NDArray[np.int64]:
-    """The rows that a file lists, ascending, each once.
-
-    The file is Parquet with a column of ids or one called `row`, `.npy` (ids, rows, or a mask of the pool), `.csv` with
-    such a column, or text with one id or row a line, after a heading or none. Where the pool has `ids`, values without
-    a heading are ids.
-    """
-    values, are_rows = _read_listing(sources.find_file(path, name), name, ids, id_column)
-    if values.dtype == np.bool_:
-        checks.same_length({f"{path}": len(values), "the pool": n})
-        return np.flatnonzero(values)
-    if ids is not None and not are_rows:
-        return np.unique(match_ids(values, ids, f"{name} ({path})"))
-    if len(values) and values.dtype.kind not in "iu":
-        told = "row numbers" if are_rows else "row numbers, because the pool has no ids"
-        raise InputError(f"{name}: {path} holds {_describe_kind(values)} where it must hold {told}")
-    return checks.rows(np.unique(values), n, f"{name} ({path})")
 
 
 # Comparing.
 
 
 def check_id_dtype(dtype: np.dtype[Any], title: str) -> np.dtype[Any]:
-    """What ids of this type are held in: int64, or Python strings; others are refused."""
+    """The dtype that ids of this dtype are held in: int64, or object for Python strings; others are refused."""
     if dtype.kind in "iu":
         return np.dtype(np.int64)
     if dtype.kind in "OU":
@@ -210,7 +186,8 @@ def check_id_dtype(dtype: np.dtype[Any], title: str) -> np.dtype[Any]:
     raise InputError(f"{title} holds {dtype}: ids must be whole numbers or strings")
 
 
-def _describe_kind(ids: Ids | npt.NDArray[Any]) -> str:
+def describe_kind(ids: Ids | npt.NDArray[Any]) -> str:
+    """What messages call values of this type."""
     return "whole numbers" if ids.dtype.kind in "iu" else "strings" if ids.dtype.kind in "OU" else f"{ids.dtype}"
 
 
@@ -218,7 +195,7 @@ def _refuse_others(second: Ids, first: Ids) -> None:
     """The same ids in the same order, which makes them as distinct as the first are."""
     checks.same_length({first.title: first.n, second.title: second.n})
     if first.dtype != second.dtype:
-        raise InputError(f"{first.title} holds {_describe_kind(first)}, {second.title} holds {_describe_kind(second)}")
+        raise InputError(f"{first.title} holds {describe_kind(first)}, {second.title} holds {describe_kind(second)}")
     row = _first_difference(first, second)
     if row is not None:
         one, other = first.read(row, row + 1)[0], second.read(row, row + 1)[0]
@@ -251,7 +228,7 @@ def _as_arrow(ids: Ids) -> Any:
 
 
 def _digest(ids: Ids) -> npt.NDArray[np.int64]:
-    """The ids, or of strings their hashes, in ascending order: 8 bytes a row."""
+    """The ids, or for strings their hashes, in ascending order: 8 bytes per row."""
     pieces = ids.chunks()
     if ids.dtype == np.object_:
         pieces = ((start, np.fromiter(map(hash, values), np.int64, len(values))) for start, values in pieces)
@@ -261,7 +238,7 @@ def _digest(ids: Ids) -> npt.NDArray[np.int64]:
 
 
 def _index_ids(wanted: npt.NDArray[Any]) -> tuple[Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]], int]:
-    """(a function from ids to their places among the distinct wanted ones, or -1; how many these are)."""
+    """(a function from ids to their positions among the distinct wanted ones, or -1; how many those are)."""
     if wanted.dtype == np.object_:
         places = {value: place for place, value in enumerate(dict.fromkeys(wanted.tolist()))}
         return lambda ids: np.array([places.get(value, -1) for value in ids.tolist()], np.int64), len(places)
@@ -273,68 +250,3 @@ def _index_ids(wanted: npt.NDArray[Any]) -> tuple[Callable[[npt.NDArray[Any]], n
         return np.where(distinct[place] == ids, place, -1) if len(distinct) else np.full(len(ids), -1, np.int64)
 
     return find, len(distinct)
-
-
-# Listings.
-
-
-def _read_listing(path: Path, name: str, ids: Ids | None, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
-    """(the values, whether they say that they are rows)."""
-    if path.suffix.lower() in (".txt", ".csv"):
-        return _read_lines(path, name, ids, id_column)
-    opened = tables.open_source(path, name)
-    if not isinstance(opened, Table):
-        if opened.ndim != 1:
-            raise InputError(f"{name}: {path} must have one dimension, got shape {opened.shape}")
-        return opened, False
-    if ids is not None and id_column in opened.types:
-        return opened.read(str(id_column)), False
-    key = opened.find("id", tables.ID_NAMES) if ids is not None else None
-    if key is not None:
-        return opened.read(key), False
-    row = opened.find("rows", tables.VECTOR_NAMES["rows"])
-    if row is not None:
-        return opened.read(row), True
-    has_ids = any(column.lower() in tables.ID_NAMES for column in opened.types)
-    raise InputError(
-        f"{name}: {path} has no column of rows (row)"
-        + (" or ids (id)" if ids is not None else "")
-        + f": it has {opened.list_columns()}"
-        + (", and the pool has no ids" if ids is None and has_ids else "")
-    )
-
-
-def _read_lines(path: Path, name: str, ids: Ids | None, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
-    """One value a line; of a .csv file with several columns the one that its heading calls ids or rows."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()  # spreadsheets put a mark before the text
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{name}: {path} cannot be read as text: {sources.first_line(error)}") from error
-    records = list(csv.reader(lines)) if path.suffix.lower() == ".csv" else [[line] for line in lines]
-    place, are_rows = _find_heading(records[0] if records else [], f"{name}: {path}", ids, id_column)
-    values = [record[place].strip() if len(record) > place else "" for record in records]
-    if are_rows is not None:
-        values[0] = ""
-    if ids is not None and ids.dtype == np.object_ and not are_rows:
-        return np.array([value for value in values if value], np.object_), False
-    try:
-        return np.array([int(value) for value in values if value], np.int64), bool(are_rows)
-    except (ValueError, OverflowError):
-        line = next(line for line, value in enumerate(values, 1) if value and not _WHOLE.fullmatch(value))
-        raise InputError(
-            f"{name}: line {line} of {path} is {values[line - 1]!r}: one whole number a line is needed"
-        ) from None
-
-
-def _find_heading(record: list[str], title: str, ids: Ids | None, id_column: str | None) -> tuple[int, bool | None]:
-    """(the column to read, whether it is called rows rather than ids, or None if the first line is no heading)."""
-    fields = [field.strip().lower() for field in record]
-    as_ids = [{id_column.lower()} if id_column else set(), tables.ID_NAMES] if ids is not None else []
-    for known in [*as_ids, tables.VECTOR_NAMES["rows"]]:
-        for place, field in enumerate(fields):
-            if field in known:
-                return place, known is tables.VECTOR_NAMES["rows"]
-    if len(fields) > 1 or set(fields) & tables.ID_NAMES:
-        wanted = "row, and the pool has no ids" if ids is None else "id or row"
-        raise InputError(f"{title} has no column called {wanted}: it has {', '.join(fields)}")
-    return 0, None

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hedgerow import __version__, checks, store
 from hedgerow.errors import InputError, StoreError
 from hedgerow.pool import sources, tables
-from hedgerow.pool.arrays import Npy
+from hedgerow.pool.arrays import Npy, Sparse
 from hedgerow.pool.ids import Ids, find_ids
 from hedgerow.pool.tables import Table
 
@@ -39,6 +39,11 @@ MATRIX_NAMES = {
     },
     "logits": {"logit", "logits", "l", "z"},
 }  # fmt: skip
+# What to do about one number per row where there must be one per class.
+BINARY = {
+    "probabilities": ": for two classes pass both columns, np.column_stack([1 - p, p])",
+    "logits": ": for two classes pass both columns, np.column_stack([np.zeros_like(z), z])",
+}
 _NUMBERED = re.compile(r"(?P<prefix>.*?)[_.\-]?\d+")
 
 
@@ -54,7 +59,7 @@ class Matrix:
     width: int
     dtype: np.dtype[Any]
     ids: Ids | None
-    data: "HeldRows | Npy | ListRows | ColumnRows"
+    data: "HeldRows | Npy | Sparse | ListRows | ColumnRows"
 
     def read(self, start: int, stop: int) -> npt.NDArray[Any]:
         """The rows from start to stop as a contiguous array; a view where the matrix is in memory or mapped."""
@@ -102,12 +107,13 @@ class Matrix:
             ) from error
 
     def _is_held(self) -> bool:
-        return isinstance(self.data, (HeldRows, Npy))
+        return isinstance(self.data, HeldRows) or (isinstance(self.data, Npy) and self.data.is_mapped)
 
     def _held_array(self) -> npt.NDArray[Any] | None:
         if isinstance(self.data, HeldRows):
             return self.data.array
-        return self.data.array() if isinstance(self.data, Npy) and len(self.data.paths) == 1 else None
+        one = isinstance(self.data, Npy) and self.data.is_mapped and len(self.data.files) == 1
+        return self.data.array() if isinstance(self.data, Npy) and one else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +185,8 @@ def open_matrix(
             matrix = _array_matrix(opened, name)
     if matrix.width < least_columns:
         shape = checks.shape_text((matrix.n, matrix.width))
-        raise InputError(f"{name} must have at least {least_columns} columns, got {shape}")
+        hint = BINARY.get(name, "") if matrix.width == 1 else ""
+        raise InputError(f"{name} must have at least {least_columns} columns, got {shape}{hint}")
     return matrix
 
 
@@ -204,10 +211,10 @@ def as_vector(source: Any, name: str, *, column: str | None = None) -> npt.NDArr
 
 def holds_vector(source: Any, name: str, *, column: str | None = None) -> bool:
     """Whether a model's predictions are one number a row, called `name`, rather than a matrix; a file may have both."""
-    opened = tables.open_source(source, "predictions")
+    opened = tables.open_rows(source, "predictions")
     if not isinstance(opened, Table):
         tables.refuse_column(column, "predictions", source)
-        return opened.ndim == 1
+        return len(opened.shape) == 1
     if column is not None:
         return column in opened.types and not tables.is_list(opened.types[column])
     if _vector_column(opened, name, None) is not None:
@@ -219,8 +226,10 @@ def holds_vector(source: Any, name: str, *, column: str | None = None) -> bool:
 
 def count_rows(source: Any, name: str) -> int:
     """How many rows a source has."""
-    opened = tables.open_source(source, name)
-    return opened.n if isinstance(opened, Table) else int(np.atleast_1d(opened).shape[0])
+    if isinstance(source, Matrix):
+        return source.n
+    opened = tables.open_rows(source, name)
+    return opened.n if isinstance(opened, Table) else int((*opened.shape, 1)[0])
 
 
 def write_table(
@@ -314,11 +323,14 @@ def _vector_column(table: Table, name: str, column: str | None) -> str | None:
 # Opening.
 
 
-def _array_matrix(array: npt.NDArray[Any] | Npy, name: str) -> Matrix:
+def _array_matrix(array: npt.NDArray[Any] | Npy | Sparse, name: str) -> Matrix:
     if len(array.shape) != 2:
-        raise InputError(f"{name} must have two dimensions (rows, columns), got shape {array.shape}")
+        raise InputError(
+            f"{name} must have two dimensions (rows, columns), got shape {array.shape}" + BINARY.get(name, "")
+        )
     dtype = checks.floats(np.empty(0, array.dtype), name).dtype
-    return Matrix(array.shape[0], array.shape[1], dtype, None, array if isinstance(array, Npy) else HeldRows(array))
+    data = array if isinstance(array, (Npy, Sparse)) else HeldRows(array)
+    return Matrix(array.shape[0], array.shape[1], dtype, None, data)
 
 
 def _table_matrix(table: Table, name: str, column: str | None, ids: Ids | None) -> Matrix:
@@ -333,14 +345,14 @@ def _table_matrix(table: Table, name: str, column: str | None, ids: Ids | None) 
             raise InputError(f"{table.describe(key)} holds {kind}, but {name} must be lists of numbers")
     dtype = np.result_type(*(tables.numpy_dtype(kind) for kind in kinds))
     dtype = checks.floats(np.empty(0, dtype), name).dtype
-    return Matrix(table.n, len(columns), dtype, ids, ColumnRows(table, tuple(columns), dtype))
+    return Matrix(table.n, len(columns), dtype, ids, ColumnRows(table.select(columns), tuple(columns), dtype))
 
 
 def _list_matrix(table: Table, name: str, column: str, ids: Ids | None) -> Matrix:
     kind = table.types[column]
     width = kind.list_size if hasattr(kind, "list_size") else _first_length(table, column)
     dtype = checks.floats(np.empty(0, tables.numpy_dtype(kind.value_type)), name).dtype
-    return Matrix(table.n, width, dtype, ids, ListRows(table, column, width))
+    return Matrix(table.n, width, dtype, ids, ListRows(table.select([column]), column, width))
 
 
 def _first_length(table: Table, column: str) -> int:

@@ -1,27 +1,26 @@
 """Tables: named columns of equal length, read in batches or in any range of rows.
 
-A table comes by protocol (`__arrow_c_stream__`), as a Parquet file, or as a folder of them. `Table` is a small record
-that pickles: one over files carries their names and row offsets and opens them wherever it is read, one over Arrow data
-carries the data. Which column holds what is decided by those who ask: `matrices.py` and `ids.py`.
+`open_source` takes whatever holds an array or a table. `Table` is a small record that pickles: one over Parquet files
+carries their names and row offsets and opens them wherever it is read, one over data in memory carries the data. Which
+column holds what is decided by those who ask: `matrices.py` and `ids.py`.
 """
 
-import os
 import re
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.errors import InputError
-from hedgerow.pool.arrays import Npy, open_array, open_npy
-from hedgerow.pool.sources import PARQUET, find_file, first_line, list_parquet, reading
+from hedgerow.pool.arrays import Npy, Sparse, open_array, open_npy, open_sparse
+from hedgerow.pool.frames import ArrowData, open_frame
+from hedgerow.pool.parquet import open_parquet
+from hedgerow.pool.sources import KNOWN, file_kind, find_files, is_location, title_of
+from hedgerow.pool.texts import read_texts
 
 VECTOR_ROWS = 1 << 18  # a column is read a quarter of a million values at a time
-BUFFER_BYTES = 1 << 20  # the size of a Parquet page with most writers
 VECTOR_NAMES = {
     "margins": {"margin", "margins"},
     "clusters": {"cluster", "clusters", "cluster_id"},
@@ -37,6 +36,24 @@ ID_NAMES = {
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pandas adds to a table for an index of its own
 
 
+class Data(Protocol):
+    """Where a table's rows are: one of the records of `parquet.py` and `frames.py`."""
+
+    @property
+    def n(self) -> int:
+        """How many rows."""
+        ...
+
+    @property
+    def schema(self) -> Any:
+        """The Arrow schema."""
+        ...
+
+    def batches(self, columns: list[str], rows: int, start: int, stop: int) -> Iterator[Any]:
+        """The rows from start to stop in order, as record batches of 1 to `rows` rows."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Named columns of equal length; `title` is what messages call the table."""
@@ -44,11 +61,16 @@ class Table:
     title: str
     n: int
     types: Mapping[str, Any]  # column -> Arrow type, in file order
-    data: "ParquetData | ArrowData"
+    data: Data
 
     def batches(self, columns: list[str], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Any]:
         """The rows from start to stop in order, as Arrow record batches of 1 to `rows` rows."""
         return self.data.batches(columns, rows, start, self.n if stop is None else min(stop, self.n))
+
+    def select(self, columns: list[str]) -> "Table":
+        """These columns only; of a table in memory the others can then be freed, and are not pickled."""
+        data = ArrowData(self.data.table.select(columns)) if isinstance(self.data, ArrowData) else self.data
+        return replace(self, types={column: self.types[column] for column in columns}, data=data)
 
     def chunks(self, column: str, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         """(first row, values) of a column with one value per row, in order."""
@@ -111,6 +133,10 @@ class Table:
         """The one column whose name, in lower case, is among `known`; None if there is none."""
         return self.choose(name, [column for column in self.types if column.lower() in known])
 
+    def find_ids_column(self) -> str | None:
+        """The column of ids; None if there is none. One called `id` goes before all others."""
+        return self.find("ids", {"id"}) or self.find("ids", ID_NAMES)
+
     def choose(self, name: str, fitting: list[str]) -> str | None:
         """The one that fits; None if there is none. Of several the caller must name one."""
         if len(fitting) > 1:
@@ -128,77 +154,6 @@ class Table:
             start += len(values)
 
 
-@dataclass(frozen=True, eq=False)
-class ArrowData:
-    """An Arrow table in memory."""
-
-    table: Any
-
-    def select(self, column: str) -> "ArrowData":
-        """One column only."""
-        return ArrowData(self.table.select([column]))
-
-    def batches(self, columns: list[str], rows: int, start: int, stop: int) -> Iterator[Any]:
-        part = self.table.select(columns).slice(start, max(0, stop - start))
-        return (batch for batch in part.to_batches(max_chunksize=rows) if batch.num_rows)
-
-
-@dataclass(frozen=True)
-class ParquetFile:
-    """A Parquet file by its path, and where its row groups begin."""
-
-    path: str
-    groups: tuple[int, ...]  # the first row of each row group, and at last the number of rows
-
-    @property
-    def n(self) -> int:
-        """How many rows."""
-        return self.groups[-1]
-
-    def batches(self, columns: list[str], rows: int, start: int, stop: int) -> Iterator[Any]:
-        """Reads only the row groups that overlap the rows from start to stop."""
-        import pyarrow.parquet as pq
-
-        first = bisect_right(self.groups, start) - 1
-        wanted = [group for group in range(first, len(self.groups) - 1) if self.groups[group] < stop]
-        # Without both options the reader holds a row group's columns whole, and a file may be one row group.
-        with (
-            reading(self.path, "Parquet"),
-            pq.ParquetFile(self.path, buffer_size=BUFFER_BYTES, pre_buffer=False) as file,
-        ):
-            if file.metadata.num_rows != self.n:
-                raise InputError(f"{self.path} has changed since it was opened: open it again")
-            found = file.iter_batches(batch_size=rows, columns=columns, row_groups=wanted)
-            yield from _trim(found, start - self.groups[first], stop - start)
-
-
-@dataclass(frozen=True)
-class ParquetData:
-    """Parquet files of the same columns, one below the other."""
-
-    files: tuple[ParquetFile, ...]
-
-    def batches(self, columns: list[str], rows: int, start: int, stop: int) -> Iterator[Any]:
-        first = 0
-        for file in self.files:
-            low, high = max(start - first, 0), min(stop - first, file.n)
-            if low < high:
-                yield from file.batches(columns, rows, low, high)
-            first += file.n
-
-
-def _trim(batches: Iterable[Any], skip: int, count: int) -> Iterator[Any]:
-    """The rows after the first `skip`, `count` of them."""
-    for batch in batches:
-        piece = batch.slice(min(skip, batch.num_rows), count)
-        skip -= min(skip, batch.num_rows)
-        count -= piece.num_rows
-        if piece.num_rows:
-            yield piece
-        if not count:
-            return
-
-
 def fill(whole: npt.NDArray[Any], pieces: Iterable[tuple[int, npt.NDArray[Any]]], first: int = 0) -> npt.NDArray[Any]:
     """`whole`, whose first row is row `first`, with each (first row, rows) copied to its position."""
     for start, piece in pieces:
@@ -212,67 +167,41 @@ def fill(whole: npt.NDArray[Any], pieces: Iterable[tuple[int, npt.NDArray[Any]]]
 def open_source(source: Any, name: str) -> npt.NDArray[Any] | Table:
     """An array or a table, whatever holds it; `name` is what messages call it."""
     opened = open_rows(source, name)
+    if isinstance(opened, Sparse):
+        raise InputError(f"{name} is a sparse matrix of shape {opened.shape}: pass a dense array")
     return opened.array() if isinstance(opened, Npy) else opened
 
 
-def open_rows(source: Any, name: str) -> npt.NDArray[Any] | Npy | Table:
-    """The same, with `.npy` files as records that pickle."""
-    if isinstance(source, (np.memmap, Npy, Table)):
+def open_rows(source: Any, name: str) -> npt.NDArray[Any] | Npy | Sparse | Table:
+    """The same, with `.npy` files and sparse matrices as records that are read by rows."""
+    if isinstance(source, (np.memmap, Npy, Sparse, Table)):
         return source
-    if isinstance(source, (str, os.PathLike)):
-        return _open_path(find_file(source, name), name)
-    if hasattr(source, "__arrow_c_stream__"):
-        return _open_stream(source, name)
-    return open_array(source, name)
+    if is_location(source):
+        return _open_files(source, name)
+    frame = open_frame(source, name)
+    if frame is not None:
+        return _as_table(f"the table given as {name}", frame)
+    return open_sparse(source) or open_array(source, name)
 
 
-def _open_path(path: Path, name: str) -> Npy | Table:
-    if path.is_dir():
-        return _open_parquet(path, list_parquet(path))
-    if path.suffix.lower() in PARQUET:
-        return _open_parquet(path, [path])
-    if path.suffix.lower() == ".npy":
-        return open_npy([str(path)])
-    raise InputError(f"{name}: {path} is neither .npy nor .parquet, nor a folder of .parquet files")
+def _open_files(source: Any, name: str) -> Npy | Table:
+    files = find_files(source, name)
+    kind = file_kind(files[0])
+    if kind == "npy":
+        return open_npy(files)
+    if kind == "Parquet":
+        return _as_table(title_of(source), open_parquet(files))
+    if kind in ("CSV", "JSON lines"):
+        return _as_table(title_of(source), ArrowData(read_texts(files)))
+    raise InputError(f"{name}: {files[0]} is not a {KNOWN} file, nor a folder of them")
 
 
-def _open_stream(source: Any, name: str) -> Table:
-    import pyarrow as pa
-
-    try:
-        column = pa.chunked_array(source)
-        if pa.types.is_struct(column.type):
-            table = pa.table(source) if isinstance(source, pa.Table) else pa.Table.from_struct_array(column)
-        else:  # a single column, such as a polars Series
-            table = pa.table({name: column})
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputError(f"{name} cannot be read as an Arrow table: {first_line(error)}") from error
-    title = f"the table given as {name}"
-    return Table(title, table.num_rows, _read_types(table.schema, title), ArrowData(table))
-
-
-def _open_parquet(source: Path, paths: list[Path]) -> Table:
-    import pyarrow.parquet as pq
-
-    files: list[ParquetFile] = []
-    types: dict[str, Any] = {}
-    for path in paths:
-        with reading(path, "Parquet"), pq.ParquetFile(path) as file:
-            rows = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-            found = _read_types(file.schema_arrow, str(path))
-        if not files:
-            types = found
-        elif found != types:
-            raise InputError(f"{path} and {paths[0]} have different columns or types: files of one folder must agree")
-        files.append(ParquetFile(str(path), (0, *np.cumsum(rows, dtype=np.int64).tolist())))
-    return Table(str(source), sum(file.n for file in files), types, ParquetData(tuple(files)))
-
-
-def _read_types(schema: Any, title: str) -> dict[str, Any]:
+def _as_table(title: str, data: Data) -> Table:
+    schema = data.schema
     types = {field.name: field.type for field in schema if not _PANDAS_INDEX.fullmatch(field.name)}
     if len(types) < len(schema) and len(set(schema.names)) < len(schema.names):
         raise InputError(f"{title} has two columns of one name: rename one ({', '.join(schema.names)})")
-    return types
+    return Table(title, data.n, types, data)
 
 
 # Columns.
@@ -281,7 +210,7 @@ def _read_types(schema: Any, title: str) -> dict[str, Any]:
 def refuse_column(column: str | None, name: str, source: Any) -> None:
     """Raises `InputError` if a column is asked of something that has none."""
     if column is not None:
-        what = source if isinstance(source, (str, os.PathLike)) else "an array"
+        what = title_of(source) if is_location(source) else "an array"
         raise InputError(f"{name}: column {column!r} was asked for, but {what} has no named columns")
 
 

@@ -1,0 +1,140 @@
+"""Listings: files that name some of the pool's rows by id or by row number, such as those that are labeled.
+
+A listing is a table (Parquet, JSON lines) with a column of ids or one called `row`, a `.npy` file (ids, rows, or a mask
+of the pool), a `.csv` file with such a column, or text with one id or row per line, with a heading or without. Where
+the pool has ids, values without a heading are ids.
+"""
+
+import csv
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import checks
+from hedgerow.errors import InputError
+from hedgerow.pool import sources, tables
+from hedgerow.pool.ids import Ids, describe_kind, match_ids
+from hedgerow.pool.tables import Table
+
+_WHOLE = re.compile(r"[+-]?\d{1,18}")  # so many digits always fit in int64
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """rows: those of the pool that are listed, ascending, each once. unknown: how many listed ids the pool lacks."""
+
+    rows: npt.NDArray[np.int64]
+    unknown: int
+
+
+def find_rows(
+    source: Any, name: str, n: int, ids: Ids | None, *, id_column: str | None = None
+) -> npt.NDArray[np.int64]:
+    """The rows of a pool of n rows that a source lists, ascending, each once; an id that the pool lacks is an error."""
+    return read_listing(source, name, n, ids, id_column=id_column, partial=False).rows
+
+
+def read_listing(
+    source: Any, name: str, n: int, ids: Ids | None, *, id_column: str | None = None, partial: bool = True
+) -> Listing:
+    """The rows that a source lists: a table, files at one location, or a list of locations, of all of them together.
+
+    `ids`: those of the pool, if it has any. `id_column`: what a listing calls its column of ids, where that is not one
+    of the usual names. `partial`: count ids that the pool lacks; otherwise they are an error.
+    """
+    listed = np.zeros(n, np.bool_)
+    unknown = 0
+    for one in _split(source, name):
+        values, are_rows = _read_values(one, name, ids, id_column)
+        title = f"{name} ({one})" if isinstance(one, str) else name
+        if values.dtype == np.bool_:
+            checks.same_length({title: len(values), "the pool": n})
+            listed |= values
+        elif ids is not None and not are_rows:
+            rows = match_ids(values, ids, title, partial=partial)
+            listed[rows[rows >= 0]] = True
+            unknown += int((rows < 0).sum())
+        else:
+            listed[_check_rows(values, n, title, are_rows)] = True
+    return Listing(np.flatnonzero(listed), unknown)
+
+
+def _split(source: Any, name: str) -> list[Any]:
+    """The files of a location one by one, so that they may be of different kinds; anything else as it is."""
+    if not sources.is_location(source):
+        return [source]
+    each = source if isinstance(source, (list, tuple)) else [source]
+    return [file for one in each for file in sources.find_files(one, name)]
+
+
+def _check_rows(values: npt.NDArray[Any], n: int, title: str, are_rows: bool) -> npt.NDArray[np.int64]:
+    if len(values) and values.dtype.kind not in "iu":
+        needed = "row numbers" if are_rows else "row numbers, because the pool has no ids"
+        raise InputError(f"{title} holds {describe_kind(values)} where it must hold {needed}")
+    return checks.rows(np.unique(values), n, title)
+
+
+def _read_values(source: Any, name: str, ids: Ids | None, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
+    """(the values, whether they are rows by name)."""
+    if isinstance(source, str) and sources.file_kind(source) in ("CSV", "text"):
+        return _read_lines(source, name, ids, id_column)
+    opened = tables.open_source(source, name)
+    if not isinstance(opened, Table):
+        if opened.ndim != 1:
+            raise InputError(f"{name}: {source} must have one dimension, got shape {opened.shape}")
+        return opened, False
+    if ids is not None and id_column in opened.types:
+        return opened.read(str(id_column)), False
+    key = opened.find_ids_column() if ids is not None else None
+    if key is not None:
+        return opened.read(key), False
+    row = opened.find("rows", tables.VECTOR_NAMES["rows"])
+    if row is not None:
+        return opened.read(row), True
+    has_ids = any(column.lower() in tables.ID_NAMES for column in opened.types)
+    raise InputError(
+        f"{name}: {opened.title} has no column of rows (row)"
+        + (" or ids (id)" if ids is not None else "")
+        + f": it has {opened.list_columns()}"
+        + (", and the pool has no ids" if ids is None and has_ids else "")
+    )
+
+
+def _read_lines(path: str, name: str, ids: Ids | None, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
+    """One value per line; of a .csv file with several columns the one whose heading says ids or rows."""
+    try:
+        with sources.open_bytes(path) as file:
+            lines = file.read().decode("utf-8-sig").splitlines()  # spreadsheets put a mark before the text
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{name}: {path} cannot be read as text: {sources.first_line(error)}") from error
+    records = list(csv.reader(lines)) if sources.file_kind(path) == "CSV" else [[line] for line in lines]
+    place, are_rows = _find_heading(records[0] if records else [], f"{name}: {path}", ids, id_column)
+    values = [record[place].strip() if len(record) > place else "" for record in records]
+    if are_rows is not None:
+        values[0] = ""
+    if ids is not None and ids.dtype == np.object_ and not are_rows:
+        return np.array([value for value in values if value], np.object_), False
+    try:
+        return np.array([int(value) for value in values if value], np.int64), bool(are_rows)
+    except (ValueError, OverflowError):
+        line = next(line for line, value in enumerate(values, 1) if value and not _WHOLE.fullmatch(value))
+        raise InputError(
+            f"{name}: line {line} of {path} is {values[line - 1]!r}: one whole number per line is needed"
+        ) from None
+
+
+def _find_heading(record: list[str], title: str, ids: Ids | None, id_column: str | None) -> tuple[int, bool | None]:
+    """(the column to read, whether it is called rows rather than ids, or None if the first line is no heading)."""
+    fields = [field.strip().lower() for field in record]
+    as_ids = [{id_column.lower()} if id_column else set(), {"id"}, tables.ID_NAMES] if ids is not None else []
+    for known in [*as_ids, tables.VECTOR_NAMES["rows"]]:
+        for place, field in enumerate(fields):
+            if field in known:
+                return place, known is tables.VECTOR_NAMES["rows"]
+    if len(fields) > 1 or set(fields) & tables.ID_NAMES:
+        wanted = "row, and the pool has no ids" if ids is None else "id or row"
+        raise InputError(f"{title} has no column called {wanted}: it has {', '.join(fields)}")
+    return 0, None

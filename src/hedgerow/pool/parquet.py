@@ -1,0 +1,89 @@
+"""Parquet files as small records: paths and row offsets, from which any range of rows is read."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.errors import InputError
+from hedgerow.pool.frames import trim
+from hedgerow.pool.sources import open_file, reading
+
+BUFFER_BYTES = 1 << 20  # the size of a Parquet page with most writers
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """A Parquet file by its path or URL, and where its row groups begin."""
+
+    path: str
+    groups: tuple[int, ...]  # the first row of each row group, and at last the number of rows
+
+    @property
+    def n(self) -> int:
+        """How many rows."""
+        return self.groups[-1]
+
+    def batches(self, columns: list[str], rows: int, start: int, stop: int) -> Iterator[Any]:
+        """Reads only the row groups that overlap the rows from start to stop."""
+        import pyarrow.parquet as pq
+
+        first = bisect_right(self.groups, start) - 1
+        wanted = [group for group in range(first, len(self.groups) - 1) if self.groups[group] < stop]
+        # Without both options the reader holds a row group's columns whole, and a file may be one row group.
+        with (
+            reading(self.path, "Parquet"),
+            open_file(self.path) as opened,
+            pq.ParquetFile(opened, buffer_size=BUFFER_BYTES, pre_buffer=False) as file,
+        ):
+            if file.metadata.num_rows != self.n:
+                raise InputError(f"{self.path} has changed since it was opened: open it again")
+            found = file.iter_batches(batch_size=rows, columns=columns, row_groups=wanted)
+            yield from trim(found, start - self.groups[first], stop - start)
+
+
+@dataclass(frozen=True)
+class ParquetData:
+    """Parquet files of the same columns, one below the other."""
+
+    files: tuple[ParquetFile, ...]
+    schema: Any
+
+    @property
+    def n(self) -> int:
+        """How many rows."""
+        return sum(file.n for file in self.files)
+
+    def batches(self, columns: list[str], rows: int, start: int, stop: int) -> Iterator[Any]:
+        """The rows from start to stop in order, as record batches of 1 to `rows` rows."""
+        first = 0
+        for file in self.files:
+            low, high = max(start - first, 0), min(stop - first, file.n)
+            first += file.n
+            if low < high:
+                yield from file.batches(columns, rows, low, high)
+
+
+def open_parquet(paths: list[str]) -> ParquetData:
+    """The files as one table; they must have the same columns. Only their footers are read."""
+    import pyarrow.parquet as pq
+
+    files: list[ParquetFile] = []
+    schema = None
+    for path in paths:
+        with reading(path, "Parquet"), open_file(path) as opened, pq.ParquetFile(opened) as file:
+            rows = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+            found = file.schema_arrow.remove_metadata()
+        schema = schema or found
+        if _describe_fields(found) != _describe_fields(schema):
+            raise InputError(
+                f"{path} and {paths[0]} have different columns or types: files that are read as one must agree"
+            )
+        files.append(ParquetFile(path, (0, *np.cumsum(rows, dtype=np.int64).tolist())))
+    return ParquetData(tuple(files), schema)
+
+
+def _describe_fields(schema: Any) -> dict[str, Any]:
+    return {field.name: field.type for field in schema}

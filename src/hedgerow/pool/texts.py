@@ -1,0 +1,69 @@
+"""CSV and JSON lines as Arrow tables in memory.
+
+A CSV file has a heading. Its columns are whole numbers if every value is one as Python writes it (so that the id 007
+stays a string), else decimal numbers if every value is one, else strings; an empty field is a null.
+"""
+
+from typing import Any
+
+from hedgerow.errors import InputError
+from hedgerow.pool.sources import file_kind, open_bytes, reading
+
+_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"  # so many digits always fit in int64
+_PADDED = r"^[+-]?0[0-9]"  # no number, but a key such as 007
+
+
+def read_texts(paths: list[str]) -> Any:
+    """The files, all CSV or all JSON lines, as one Arrow table; they must have the same columns."""
+    import pyarrow as pa
+
+    found = [_read_csv(path) if file_kind(path) == "CSV" else _read_json(path) for path in paths]
+    for path, table in zip(paths, found, strict=True):
+        if table.schema.names != found[0].schema.names:
+            raise InputError(f"{path} and {paths[0]} have different columns: files that are read as one must agree")
+    if file_kind(paths[0]) != "CSV":
+        with reading(paths[-1], "JSON lines"):
+            return pa.concat_tables(found, promote_options="permissive")
+    return pa.table({name: _parse(pa.concat_tables(found)[name]) for name in found[0].schema.names})
+
+
+def _read_csv(path: str) -> Any:
+    """All columns as strings."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with reading(path, "CSV"), open_bytes(path) as file:
+        content = pa.py_buffer(file.read())
+        names = csv.open_csv(pa.BufferReader(content)).schema.names
+        if len(set(names)) < len(names):
+            raise InputError(f"{path} has two columns of one name: rename one ({', '.join(names)})")
+        as_text = csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+        )
+        options = csv.ParseOptions(newlines_in_values=True)
+        return csv.read_csv(pa.BufferReader(content), convert_options=as_text, parse_options=options)
+
+
+def _read_json(path: str) -> Any:
+    import pyarrow as pa
+    from pyarrow import json
+
+    with reading(path, "JSON lines"), open_bytes(path) as file:
+        return json.read_json(pa.BufferReader(file.read()))
+
+
+def _parse(column: Any) -> Any:
+    """A column of strings in the narrowest type that all its values have."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.null_count < len(column):
+        if pc.all(pc.match_substring_regex(column, _WHOLE)).as_py():
+            return column.cast(pa.int64())
+        if pc.any(pc.match_substring_regex(column, _PADDED)).as_py():
+            return column
+        try:
+            return column.cast(pa.float64())
+        except pa.ArrowInvalid:
+            pass
+    return column
