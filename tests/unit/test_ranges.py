@@ -161,3 +161,11 @@ def test_a_table_reads_a_range_of_a_column(monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(table, tables.Table)
     assert table.read("x", 2, 9).tolist() == list(range(2, 9))
     assert [start for start, _ in table.chunks("x", 2, 9)] == [2, 5, 8]
+
+
+def test_a_record_does_not_carry_other_columns(values: npt.NDArray[Any]) -> None:
+    table = pa.table({"id": np.arange(N), "embedding": lists(values), "text": ["x" * 10_000] * N})
+    matrix = pool.open_matrix(table, "embeddings")
+    assert len(pickle.dumps(matrix)) < 4 * (values.nbytes + 8 * N)
+    part = pool.open_matrix(table.slice(100, 10), "embeddings")
+    assert np.array_equal(pickle.loads(pickle.dumps(part)).array(), values[100:110])
