@@ -184,7 +184,7 @@ def test_batches_refuse(fields, message):
         ("batch.jsonl", '{"row": 1}\n{"pick": 1}\n', "line 2 of .* does not have the keys of line 1"),
         ("batch.jsonl", "row\n", "cannot be read as JSON lines"),
         ("batch.parquet", "row\n", "cannot be read as Parquet"),
-        ("batch.txt", "row\n", "neither"),
+        ("batch.txt", "row\n", "is not a .parquet"),
     ],
 )
 def test_files_that_are_no_batches(tmp_path, name, text, message):

@@ -34,6 +34,15 @@ class ArrowData:
         part = self.table.select(columns).slice(start, max(0, stop - start))
         return (batch for batch in part.to_batches(max_chunksize=rows) if batch.num_rows)
 
+    def __reduce__(self) -> Any:
+        """Pickled as an Arrow stream: pickling a slice as it is would carry the whole it was cut from."""
+        import pyarrow as pa
+
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.table.schema) as writer:
+            writer.write_table(self.table)
+        return _load_arrow, (sink.getvalue(),)
+
 
 @dataclass(frozen=True, eq=False)
 class DatasetData:
@@ -85,6 +94,12 @@ class HubData:
         part = self.dataset.select_columns(columns).with_format("arrow")
         for at in range(start, stop, rows):
             yield from part[at : min(at + rows, stop)].combine_chunks().to_batches()
+
+
+def _load_arrow(content: Any) -> ArrowData:
+    import pyarrow as pa
+
+    return ArrowData(pa.ipc.open_stream(content).read_all())
 
 
 def open_frame(source: Any, name: str) -> ArrowData | DatasetData | HubData | None:
