@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         View,
         select,
     )
+    from hedgerow.warming import Warmed, warm
 
 __version__ = "0.1.0"
 
@@ -73,6 +74,8 @@ _HOME = {
     "ClusterMarginPairs": "pairs",
     "average_precision": "metrics",
     "macro_average_precision": "metrics",
+    "warm": "warming",
+    "Warmed": "warming",
     "HedgerowError": "errors",
     "InputError": "errors",
     "PoolExhaustedError": "errors",
@@ -114,6 +117,7 @@ __all__ = [
     "StochasticMargin",
     "StoreError",
     "View",
+    "Warmed",
     "average_precision",
     "cluster",
     "entropies",
@@ -123,6 +127,7 @@ __all__ = [
     "margins",
     "select",
     "select_pairs",
+    "warm",
 ]
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from hedgerow import checks, pool
 from hedgerow.errors import InputError
+from hedgerow.kernels import freeze
 from hedgerow.kernels.precision import add_precisions, count_groups, spread_keys
 from hedgerow.kernels.race import order_bits
 
@@ -98,6 +99,7 @@ def _average_precisions(
 ) -> npt.NDArray[np.float64]:
     """One a class, NaN where a class has no positive."""
     counts = np.zeros(2 * count, np.int64)
+    labels, classes = freeze(labels), freeze(classes)
     count_groups(labels, classes, counts)
     ends = np.cumsum(counts)
     places = ends - counts

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from hedgerow import checks, pool
 from hedgerow.errors import InputError
+from hedgerow.kernels import freeze
 from hedgerow.kernels.top2 import find_unfit, top2_and_sum, top2_and_sum_narrow, widen_halves
 from hedgerow.machine import Team, available
 
@@ -199,7 +200,7 @@ def _top2_of_halves(rows: Floats, first_row: int) -> tuple[Floats, Floats]:
     for start in range(0, len(rows), step):
         block = rows[start : start + step]
         wide = np.empty(block.shape, np.float32)
-        widen_halves(block.view(np.uint16).ravel(), wide.view(np.uint32).ravel())
+        widen_halves(freeze(block.view(np.uint16).ravel()), wide.view(np.uint32).ravel())
         wide *= HALF_SCALE
         both[:, start : start + len(block)] = _checked_top2(wide, first_row + start, block)
     return both[0], both[1]
@@ -223,7 +224,7 @@ def _run(keys: npt.NDArray[Any], values: Floats) -> tuple[npt.NDArray[Any], npt.
     n = len(keys)
     first, second, total = np.empty(n, keys.dtype), np.empty(n, keys.dtype), np.empty(n, np.float64)
     run = top2_and_sum_narrow if keys.shape[1] <= NARROW else top2_and_sum
-    run(keys, values, first, second, total)
+    run(freeze(keys), freeze(values), first, second, total)
     return first, second, total
 
 

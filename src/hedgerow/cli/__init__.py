@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow import __version__
+from hedgerow import __version__, kernels
 from hedgerow.errors import HedgerowError, HedgerowWarning, InputError
 
 if TYPE_CHECKING:
@@ -262,6 +262,22 @@ def select(
     kind = "rows" if pairs is None else "pairs"
     line = f"{counts['selected']:,} of {counts['n']:,} {kind} by {strategy} (seed {seed}) -> {out}"
     _report(as_json, {**settings, "out": str(out)}, line)
+
+
+@app.command()
+def warm(as_json: Json = False) -> None:
+    """Compile everything now, so that later commands start at once.
+
+    For container images and shared installations: run it as a user who may write to the installed package, and other
+    users need not compile anything. Compiled code is kept beside the package, or in the folder NUMBA_CACHE_DIR.
+    """
+    from hedgerow.warming import warm as compile_all
+
+    with _show_progress() as progress:
+        done = compile_all(progress=progress)
+    facts = {"compiled": done.compiled, "folder": done.folder and str(done.folder), "seconds": done.seconds}
+    where = f"kept in {done.folder}" if done.folder else "kept nowhere: set NUMBA_CACHE_DIR to a folder of your own"
+    _report(as_json, facts, f"{done.compiled:,} kernels compiled in {done.seconds:.0f} s, {where}")
 
 
 @app.command()
@@ -572,7 +588,8 @@ def _show_progress() -> Iterator[Progress | None]:
                 bar.reset(task)
             bar.update(task, description=phase, completed=done)
 
-        yield show
+        with kernels.announce(show):
+            yield show
 
 
 def _ignore(phase: str, done: float) -> None:

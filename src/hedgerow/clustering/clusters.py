@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks, pool, store
+from hedgerow import checks, kernels, pool, store
 from hedgerow.clustering import assignment, hac, multiround
 from hedgerow.clustering.assignment import Assignment, Centroids
 from hedgerow.clustering.dendrogram import Dendrogram, make_html
@@ -280,7 +280,7 @@ def cluster(
         row_ids.refuse_duplicates()
     if metric == "euclidean":
         return replace(cut_quadratic(matrix.array(), chosen, cut), row_ids=row_ids)
-    with use_team(threads) as team:
+    with use_team(threads) as team, kernels.announce(progress):
         job = hac.Job(cut, seed, team, progress or hac.ignore, workdir)
         made = cluster_points(matrix.array(), metric, chosen, job, zeros, centroids)
     return replace(made, row_ids=row_ids)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import __version__, checks, machine, pool
+from hedgerow import __version__, checks, kernels, machine, pool
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
 from hedgerow.clustering.growth import FINEST, STATE_FORMAT, Goal, Progress, grow, largest_half
 from hedgerow.clustering.layout import Search
@@ -121,7 +121,7 @@ def linkage(
     cut.most_clusters(len(raw))  # refuses an average size that cannot be reached
     if metric == "euclidean":
         return grow_quadratic(raw, cut.threshold)
-    with use_team(threads) as team:
+    with use_team(threads) as team, kernels.announce(progress):
         vectors = open_vectors(raw, metric, np.float32, team)
         return grow_tree(vectors, chosen, Job(cut, seed, team, progress or ignore, workdir))
 

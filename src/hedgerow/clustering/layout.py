@@ -17,6 +17,7 @@ from hedgerow.clustering.dendrogram import Log
 from hedgerow.clustering.merges import Active
 from hedgerow.clustering.neighbors import Neighbors, find_in_cells, find_neighbors
 from hedgerow.clustering.vectors import Vectors
+from hedgerow.kernels import freeze
 from hedgerow.kernels import rows as kernels
 from hedgerow.kernels.gathering import gather_rows
 from hedgerow.machine import Team
@@ -64,7 +65,7 @@ def sort_clusters(active: Active, search: Search, team: Team) -> tuple[Active, L
     n = len(active)
     if search.exact or n <= FEW:
         return active, Layout(None, np.array([0, n]))
-    centers = train(active.means.shape, active.means.dtype, partial(gather_rows, active.means), search, team)
+    centers = train(active.means.shape, active.means.dtype, partial(gather_rows, freeze(active.means)), search, team)
     order, starts = cells.sort_groups(cells.assign_cells(active.means, centers, team), len(centers.fine))
     return active.take(order, team), Layout(centers, starts)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hedgerow.clustering.dendrogram import Log, join_logs
 from hedgerow.clustering.neighbors import Neighbors
-from hedgerow.kernels import merging
+from hedgerow.kernels import freeze, merging
 from hedgerow.kernels.gathering import gather_rows
 from hedgerow.machine import Team
 
@@ -34,7 +34,7 @@ class Active:
         def fill(lo: int, hi: int) -> None:
             for part, into in zip(parts, taken, strict=True):
                 if part.ndim == 2:
-                    gather_rows(part, rows[lo:hi], into[lo:hi])
+                    gather_rows(freeze(part), rows[lo:hi], into[lo:hi])
                 else:
                     np.take(part, rows[lo:hi], out=into[lo:hi], mode="clip")  # the mode that needs no buffer
 

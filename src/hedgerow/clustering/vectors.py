@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.errors import InputError
+from hedgerow.kernels import freeze
 from hedgerow.kernels import rows as kernels
 from hedgerow.machine import Team
 from hedgerow.pool.blocks import take_rows
@@ -52,9 +53,9 @@ class Vectors:
         if out is None:
             out = np.empty(raw.shape, self.dtype)
         if self.metric == "cosine":
-            kernels.normalize(np.ascontiguousarray(widen(raw)), out)
+            kernels.normalize(to_input(raw), out)
         else:
-            kernels.shift(np.ascontiguousarray(widen(raw)), self.center, self.factor, out)
+            kernels.shift(to_input(raw), self.center, self.factor, out)
         out += 0  # -0.0 becomes 0.0: equal rows have equal bits
         return out
 
@@ -97,9 +98,9 @@ def release_pages(raw: npt.NDArray[Any]) -> None:
         pages.madvise(mmap.MADV_DONTNEED)
 
 
-def widen(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """float16 as float32: compiled code knows no halves."""
-    return raw.astype(np.float32) if raw.dtype == np.float16 else raw
+def to_input(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rows as kernels take them: contiguous, not to be written to, and float16, which they do not know, as float32."""
+    return freeze(np.ascontiguousarray(raw, np.float32 if raw.dtype == np.float16 else None))
 
 
 def open_vectors(raw: npt.NDArray[Any], metric: str, dtype: Any, team: Team) -> Vectors:
@@ -120,7 +121,7 @@ def survey_rows(raw: npt.NDArray[Any], metric: str, team: Team) -> tuple[Vectors
 
     def survey(start: int) -> npt.NDArray[np.float64]:
         sums = np.zeros(d)
-        kernels.survey(np.ascontiguousarray(widen(raw[start : start + BLOCK])), largest[start : start + BLOCK], sums)
+        kernels.survey(to_input(raw[start : start + BLOCK]), largest[start : start + BLOCK], sums)
         return sums
 
     sums = team.map(survey, range(0, n, BLOCK))

@@ -1,10 +1,11 @@
 """A step of Adagrad (Duchi, Hazan and Singer 2011) on the rows of a table that a minibatch touched."""
 
 import numpy as np
-from numba import njit
+
+from hedgerow.kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")  # a check for division by zero would keep it from being vectorized
+@kernel(error_model="numpy")  # a check for division by zero would keep it from being vectorized
 def step(table, squares, places, gradients, rate, epsilon, slots, touched, totals):
     """table (B, d) goes down its gradient: gradients (m, d) for the rows at places (m,), which may name a row often.
 

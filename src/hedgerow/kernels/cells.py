@@ -1,12 +1,12 @@
 """Sorting a pool into cells: nearest centers, and the votes that tell which cells are neighbors."""
 
 import numpy as np
-from numba import njit
 
+from hedgerow.kernels.compiling import kernel
 from hedgerow.kernels.gathering import gather_rows
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_nearer(products, half, center, most, nearest, new_most, new_nearest):
     """The larger of most[i] and products[i] - half, and whose it is. Into other arrays: in place is no vector code."""
     for i in range(len(products)):
@@ -15,7 +15,7 @@ def take_nearer(products, half, center, most, nearest, new_most, new_nearest):
         new_nearest[i] = center if value > most[i] else nearest[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nearest_center(products, half, out):
     """out[i] (at least q) = the center c with the largest products[c, i] - half[c], the first of equals.
 
@@ -31,7 +31,7 @@ def nearest_center(products, half, out):
     out[:q] = nearest
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nearest_centers(rows, centers, half, block, out):
     """out (n,) = the nearest center of every row, `block` rows a product."""
     room = np.empty(block * len(centers), rows.dtype)
@@ -42,7 +42,7 @@ def nearest_centers(rows, centers, half, block, out):
         nearest_center(products, half, out[start:])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nearest_within(rows, order, edges, centers, half, shares, block, out):
     """out (n,) = the nearest center of every row among those of its group, `block` rows a product.
 
@@ -63,7 +63,7 @@ def nearest_within(rows, order, edges, centers, half, shares, block, out):
                 out[members[i]] = first + found[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def vote(points, starts, centers, half, around, voters, choices, lo, hi, votes):
     """votes[c, j] = how many of the sampled rows of cell c have the center of cell around[c, j] among their nearest.
 

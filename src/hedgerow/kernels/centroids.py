@@ -1,9 +1,9 @@
 """The best of many centroids for each of some rows, from blocks of inner products."""
 
-from numba import njit
+from hedgerow.kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keep_best(products, half, members, first, numbers, best, value):
     """Keeps for row members[i] the centroid at first + j with the largest products[i, j] - half[j].
 

@@ -1,10 +1,11 @@
 """Merge trees: consistent heights, node numbers, labels of a cut. Sequential, O(merges) each."""
 
 import numpy as np
-from numba import njit
+
+from hedgerow.kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def raise_heights(left, right, heights, top):
     """A merge is at least as high as those below it (late merges, rounding). In log order; top (n,) zeros, scratch."""
     for i in range(len(left)):
@@ -12,7 +13,7 @@ def raise_heights(left, right, heights, top):
         top[left[i]] = heights[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_nodes(left, right, node, merges):
     """Points left[i], right[i] that stand for clusters -> node numbers: merge i makes node n + i.
 
@@ -27,7 +28,7 @@ def number_nodes(left, right, node, merges):
         node[left[i]] = n + i
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def label_log(left, right, owner, labels):
     """Labels (n,) after the merges of a log, numbered by first appearance. Returns the point that stands for each.
 
@@ -59,7 +60,7 @@ def label_log(left, right, owner, labels):
     return point
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def label_points(merges, count, n, owner, labels):
     """Labels (n,) after the first `count` merges, numbered by first appearance. Returns how many there are.
 
@@ -82,7 +83,7 @@ def label_points(merges, count, n, owner, labels):
     return fresh
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_sizes(merges, n, sizes):
     """sizes (m,): points under each merge."""
     for i in range(len(merges)):

@@ -3,10 +3,11 @@
 import math
 
 import numpy as np
-from numba import njit
+
+from hedgerow.kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_rows(matrix, rows, out):
     """out (m, w) = matrix[rows], in float32 or float64."""
     for i in range(rows.size):
@@ -14,7 +15,7 @@ def gather_rows(matrix, rows, out):
             out[i, j] = matrix[rows[i], j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_residuals(probabilities, rows, out):
     """out (m, C) float32 = p - onehot(argmax p) for the rows; ties go to the first class. Cost: m C.
 
@@ -43,7 +44,7 @@ def gather_residuals(probabilities, rows, out):
             out[i, likeliest] = p[likeliest] - 1.0
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def dot(x, y):
     """<x, y> of two float32 vectors, summed in float64."""
     total = 0.0

@@ -5,8 +5,8 @@ int64. Each begins and ends with a mark, so that a gram knows where in the text 
 """
 
 import numpy as np
-from numba import njit
 
+from hedgerow.kernels.compiling import kernel
 from hedgerow.kernels.draws import draw
 
 GRAMS = 4  # the longest gram
@@ -14,7 +14,7 @@ BUCKETS = 1 << 18  # n-grams share a bucket rarely: frequent ones number some te
 SHIFT = np.uint64(64 - 18)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_grams(codes, out):
     """The buckets of all 1- to 4-grams of one text, written to out (at least GRAMS * codes.size,) int64; how many."""
     count = 0
@@ -27,7 +27,7 @@ def hash_grams(codes, out):
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_grams(codes, starts, grams, ends):
     """The buckets of many texts in a row, grams (GRAMS * t,) int64, and where each text's end (n,); how many."""
     count = 0
@@ -37,7 +37,7 @@ def list_grams(codes, starts, grams, ends):
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def average_grams(codes, starts, vectors, out):
     """out (n, d) float32: the mean of the vectors (BUCKETS, d) of each text's grams."""
     longest = 0
@@ -54,7 +54,7 @@ def average_grams(codes, starts, vectors, out):
             out[text, column] /= count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def misspell(codes, starts, key, out, ends):
     """Every text with one typing error, written to out (t + n,) uint32, ends (n,) int64; the marks stay.
 

@@ -6,12 +6,12 @@ links two chains, refreshing packs a chain. `n` clusters, `e` edge ends.
 """
 
 import numpy as np
-from numba import njit
 
+from hedgerow.kernels.compiling import kernel
 from hedgerow.kernels.merging import closer, find
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def refresh(
     work, lo, hi, start, adjacent, total, count, length, following, last, parent, nearest, nearest_mean, seen, slot,
     clock,
@@ -68,7 +68,7 @@ def refresh(
         nearest_mean[c] = best_mean
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_weighted(rows, weights, group, sums):
     """sums[g] += weight x row of the rows of group g. rows (n, d), sums (groups, d) float64."""
     for i in range(len(rows)):

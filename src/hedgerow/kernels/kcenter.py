@@ -13,8 +13,8 @@ triangle inequality a row need only meet those that are about as far from the pi
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from hedgerow.kernels.compiling import kernel
 from hedgerow.kernels.gathering import dot
 from hedgerow.kernels.seeding import find_least
 
@@ -38,7 +38,7 @@ class Shelves(NamedTuple):
     distances: Any
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS)
+@kernel(fastmath=SUMS)
 def squared_distance(x, y):
     """|x - y|^2 of two float32 vectors, in float64."""
     total = 0.0
@@ -48,7 +48,7 @@ def squared_distance(x, y):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS)
+@kernel(fastmath=SUMS)
 def estimate_distance(x, y):
     """|x - y|^2 of two float32 vectors, in float32: twice as quick."""
     total = np.float32(0)
@@ -58,7 +58,7 @@ def estimate_distance(x, y):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS)
+@kernel(fastmath=SUMS)
 def estimate_least(x, y0, y1, y2, y3):
     """The least of |x - y|^2 over four y, in float32."""
     total_0, total_1, total_2, total_3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
@@ -71,21 +71,21 @@ def estimate_least(x, y0, y1, y2, y3):
     return min(min(total_0, total_1), min(total_2, total_3))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_norms(points, norms):
     """norms (m,) float32 = |points|^2."""
     for i in range(norms.size):
         norms[i] = dot(points[i], points[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_gaps(points, pivots, nearest, gaps):
     """gaps (m,) float64: the distance of every point from its own pivot."""
     for i in range(gaps.size):
         gaps[i] = np.sqrt(squared_distance(points[i], pivots[nearest[i]]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lower(points, norms, centers, center_norms, area, bounds):
     """bounds (m,) float64 down to the exact squared distance from the nearest of the centers (c, d), c >= 1.
 
@@ -111,7 +111,7 @@ def lower(points, norms, centers, center_norms, area, bounds):
                         bounds[i] = min(bounds[i], squared_distance(points[i], centers[j]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sift(heap, keys, place):
     """Moves the row at `place` down to where it belongs: larger keys above, of equal ones the lower row."""
     row, key = heap[place], keys[place]
@@ -130,14 +130,14 @@ def sift(heap, keys, place):
     heap[place], keys[place] = row, key
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def build_heap(heap, keys):
     """Orders heap (m,) int32 and its keys (m,) float64 as a heap. O(m)."""
     for place in range(heap.size // 2 - 1, -1, -1):
         sift(heap, keys, place)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settle_top(points, rows, centers, shelves, count, heap, keys, met):
     """Brings the farthest row to the top of the heap, its key exact for the first `count` centers; returns it.
 
@@ -158,7 +158,7 @@ def settle_top(points, rows, centers, shelves, count, heap, keys, met):
     return heap[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def meet_shelves(point, centers, shelves, at, key, level):
     """As `meet`, shelf by shelf; what the triangle inequality rules out is passed over."""
     s = np.searchsorted(shelves.starts, at)
@@ -176,7 +176,7 @@ def meet_shelves(point, centers, shelves, at, key, level):
     return shelves.starts[s], key
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def meet(point, centers, at, count, key, level):
     """(how many centers are met, the key): from center `at` on, until `count` are met or the key is below `level`."""
     slack = 1.0 + 2.0 * UNIT * (point.size + 8)  # what a sum of float32 squares may be off by, and more
@@ -196,14 +196,14 @@ def meet(point, centers, at, count, key, level):
     return at, key
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_top(heap, keys):
     """Takes the row on top out of the race."""
     keys[0] = TAKEN
     sift(heap, keys, 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def take_farthest(points, rows, centers, shelves, count, coincident, heap, keys, met, chosen):
     """Fills chosen (k,) int64 greedily, and `centers` from `count` on; returns how many before the farthest row was
     no farther than `coincident` from a center."""

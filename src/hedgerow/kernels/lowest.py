@@ -5,12 +5,13 @@ found with two histograms of 16 bits each. Rows at the threshold are taken in ro
 """
 
 import numpy as np
-from numba import njit
+
+from hedgerow.kernels.compiling import kernel
 
 DIGIT = 1 << 16  # a half of a key; a histogram of this many int64 counts stays in a second-level cache
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_threshold(keys, labeled, count):
     """(threshold, how many rows that equal it to take) for the `count` lowest keys of unlabeled rows.
 
@@ -30,7 +31,7 @@ def find_threshold(keys, labeled, count):
     return np.uint32((high << 16) | low), left
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_digit(histogram, rank):
     """(digit that the rank-th lowest has, its rank among those with that digit); ranks count from 1."""
     digit = 0
@@ -40,7 +41,7 @@ def find_digit(histogram, rank):
     return digit, rank
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(keys, labeled, threshold, ties, rows):
     """Writes the unlabeled rows with a key below `threshold`, and the first `ties` that equal it, to rows (count,)."""
     masked = labeled.size > 0

@@ -12,13 +12,14 @@ look at. A cluster's list is a chain of segments of one flat array: merging link
 """
 
 import numpy as np
-from numba import njit
+
+from hedgerow.kernels.compiling import kernel
 
 # Sums may be reassociated (SIMD), but infinities and NaN keep their meaning: lists start at infinity.
 SUMS = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS)
+@kernel(fastmath=SUMS)
 def dot(rows, i, j):
     """<rows[i], rows[j]>; the same bits for (i, j) and (j, i)."""
     total = rows.dtype.type(0)
@@ -27,7 +28,7 @@ def dot(rows, i, j):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find(parent, x):
     """The cluster that x is part of now. Threads may shorten the same path at once: all write ancestors of x.
 
@@ -44,7 +45,7 @@ def find(parent, x):
     return x
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_listed(ids, last, row, other, gap):
     """Whether `other`, a gap away, is in the list of `row`, whose last entry is at last[row]."""
     if gap != last[row]:
@@ -52,7 +53,7 @@ def is_listed(ids, last, row, other, gap):
     return (ids[row] == other).any()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_told(ids, gaps, last, reach, lo, hi, told):
     """told[i, j] = whether i's j-th neighbor must be told of i: it does not list i, but i is within its reach."""
     for i in range(lo, hi):
@@ -61,7 +62,7 @@ def mark_told(ids, gaps, last, reach, lo, hi, told):
             told[i, j] = other >= 0 and gaps[i, j] <= reach[other] and not is_listed(ids, last, other, i, gaps[i, j])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_entries(ids, told, lo, hi, length):
     """length[i] = how many the list of each of lo..hi will have: its own, and those it is told of."""
     for i in range(lo, hi):
@@ -74,7 +75,7 @@ def count_entries(ids, told, lo, hi, length):
                 length[ids[i, j]] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_entries(ids, gaps, told, start, lo, hi, length, adjacent, width):
     """The lists of lo..hi from start[i] on: the entries that were found, then those told of, in ascending order.
 
@@ -96,7 +97,7 @@ def write_entries(ids, gaps, told, start, lo, hi, length, adjacent, width):
                 length[other] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def closer(gap, c, r, best_gap, best):
     """The total order of candidate pairs of c: by gap, then by the pair (lower, higher) of cluster numbers."""
     if gap != best_gap:
@@ -106,7 +107,7 @@ def closer(gap, c, r, best_gap, best):
     return max(c, r) < max(c, best)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def refresh(
     work, lo, hi, sweep, start, adjacent, width, length, following, last, parent, means, half, changed, refreshed,
     nearest, nearest_gap, seen, clock,
@@ -161,13 +162,13 @@ def refresh(
         nearest_gap[c] = best_gap
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def limit(radius, threshold, slack, tolerance):
     """The gap up to which a merge of a cluster of this radius is certified and wanted."""
     return min(threshold, slack * radius + tolerance)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match(work, lo, hi, sweep, nearest, nearest_gap, refreshed, radius, threshold, slack, tolerance, left, right, gaps):
     """The pairs that are each other's nearest, within the limit of both; each pair once, lower cluster left.
 
@@ -190,7 +191,7 @@ def match(work, lo, hi, sweep, nearest, nearest_gap, refreshed, radius, threshol
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def merge(left, right, lo, hi, sweep, parent, means, half, size, radius, following, last, changed):
     """Joins right[i] into left[i]: means, halves and radii are averages weighted by size, in float64."""
     for i in range(lo, hi):
@@ -210,7 +211,7 @@ def merge(left, right, lo, hi, sweep, parent, means, half, size, radius, followi
         changed[a] = sweep
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def touch(living, lo, hi, sweep, parent, changed, nearest, nearest_gap, radius, threshold, slack, tolerance, work):
     """Which of living[lo:hi] must look again: the merged, and those whose nearest merged.
 

@@ -8,7 +8,8 @@ first as far as neighbors are wanted at all, then that of the last in its list; 
 """
 
 import numpy as np
-from numba import njit
+
+from hedgerow.kernels.compiling import kernel
 
 QUERIES, CANDIDATES = 256, 512  # a block of products: 512 KiB of float32, about a core's second-level cache
 OWN = 1024  # rows compared with each other at once: 4 MiB of products
@@ -17,7 +18,7 @@ PRODUCTS = (OWN + QUERIES) * OWN  # products that a thread holds at most
 HITS = 2 * OWN  # bytes that mark products
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def offer(ids, gaps, worst, row, candidate, gap):
     """Puts a candidate into the list of `row` if it is nearer than the last there; the last falls out."""
     near, near_gaps = ids[row], gaps[row]
@@ -33,14 +34,14 @@ def offer(ids, gaps, worst, row, candidate, gap):
     worst[row] = min(worst[row], near_gaps[-1])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "nnan"})
+@kernel(fastmath={"contract", "nsz", "nnan"})
 def mark_near(products, half, worst, half_row, worst_row, hits):
     """hits[j] = whether product j concerns a list, its row's or its column's. Without a branch, so vector code."""
     for j in range(len(products)):
         hits[j] = half_row + half[j] - products[j] <= max(worst_row, worst[j])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits):
     """Offers every row of a block to every column of it and the other way round.
 
@@ -69,7 +70,7 @@ def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits):
                         offer(ids, gaps, worst, np.int64(columns + j), np.int32(row), gap)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def multiply_own(rows, square, products):
     """square (q, q) = rows times themselves: the blocks on and above the diagonal multiplied, the rest mirrored.
 
@@ -90,14 +91,14 @@ def multiply_own(rows, square, products):
                     square[top + j, top + i] = block[i, j]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "nnan"})
+@kernel(fastmath={"contract", "nsz", "nnan"})
 def fill_gaps(products, half, half_row, mine):
     """mine[j] = gap of product j."""
     for j in range(len(products)):
         mine[j] = max(half_row + half[j] - products[j], half.dtype.type(0))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fold(left, right, out):
     """out[j] = the smaller of left[j] and right[j]. Three arrays, not two: in place it would not be vector code."""
     for j in range(len(out)):
@@ -105,7 +106,7 @@ def fold(left, right, out):
         out[j] = other if other < one else one
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rank(values, ranks):
     """ranks[j] = how many of `values`, an even number of them, are smaller than values[j]."""
     for j in range(len(values)):
@@ -116,7 +117,7 @@ def rank(values, ranks):
             ranks[j] += np.int32(one < values[j]) + np.int32(other < values[j])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bound_nearest(mine, k, parts, scratch, ranks):
     """A bound of the k-th smallest of `mine` that few more are below: the k-th smallest minimum of `parts` parts of it.
 
@@ -138,14 +139,14 @@ def bound_nearest(mine, k, parts, scratch, ranks):
     return bound
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_below(mine, bound, hits):
     """hits[j] = mine[j] <= bound."""
     for j in range(len(mine)):
         hits[j] = mine[j] <= bound
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_below(mine, bound, hits, values, places):
     """values, places = the entries of `mine` up to the bound, and where they stand; how many."""
     mark_below(mine, bound, hits)
@@ -161,7 +162,7 @@ def gather_below(mine, bound, hits, values, places):
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keep_nearest_own(square, first, half, ids, gaps, worst, hits):
     """The same within one range of rows, whose lists are empty: square (q, q) of products.
 
@@ -204,7 +205,7 @@ def keep_nearest_own(square, first, half, ids, gaps, worst, hits):
         worst[row] = min(worst[row], gaps[row, k - 1])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search_ranges(points, half, a0, a1, b0, b1, products, hits, ids, gaps, worst):
     """Every row of a0:a1 against every row of b0:b1, two ranges that do not meet. products, hits: scratch."""
     for i in range(a0, a1, QUERIES):
@@ -216,7 +217,7 @@ def search_ranges(points, half, a0, a1, b0, b1, products, hits, ids, gaps, worst
             keep_nearest(block, i, j, half, ids, gaps, worst, hits)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search_cells(points, half, starts, lo, hi, products, hits, ids, gaps, worst):
     """Every row of each cell lo..hi against the other rows of its cell; cell c is rows starts[c]:starts[c + 1]."""
     for c in range(lo, hi):
@@ -230,7 +231,7 @@ def search_cells(points, half, starts, lo, hi, products, hits, ids, gaps, worst)
             search_ranges(points, half, i, i1, i1, starts[c + 1], products, hits, ids, gaps, worst)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search_pairs(points, half, starts, first, second, products, hits, ids, gaps, worst):
     """Every row of cell first[i] against every row of cell second[i], for all pairs of cells i."""
     for i in range(len(first)):

@@ -1,9 +1,9 @@
 """Questions (row, class) and the rows they ask about: what rows have, and a walk that passes over full ones."""
 
-from numba import njit
+from hedgerow.kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_rows(rows, labeled, wanted, marked):
     """marked (n,) bool is set for every row of a pair that is labeled, or unlabeled, as `wanted` says.
 
@@ -15,7 +15,7 @@ def mark_rows(rows, labeled, wanted, marked):
             marked[rows[i]] = True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lower_rows(rows, labeled, margins, lowest):
     """lowest (n,) float32 down to the lowest margin (m,) float32 of each row's unlabeled pairs."""
     masked = labeled.size > 0
@@ -24,7 +24,7 @@ def lower_rows(rows, labeled, margins, lowest):
             lowest[rows[i]] = margins[i]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pass_over(walk, rows, classes, per_row, per_class, row_counts, class_counts, picks):
     """The first of `walk` (places among the pairs) whose rows and classes are not full: written to picks, counted.
 

@@ -11,14 +11,14 @@ Candidates are the unlabeled rows with a key below the threshold, and the first 
 """
 
 import numpy as np
-from numba import njit
 
+from hedgerow.kernels.compiling import kernel
 from hedgerow.kernels.draws import draw, shuffle
 
 DIGIT = 1 << 16  # sizes are sorted by 16 bits at a time: a second time only where a cluster is larger
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_candidates(keys, labeled, threshold, ties, clusters, sizes):
     """Adds the candidates of every cluster to sizes (m,) int32, zero before; clusters (n,) int32 in 0..m-1."""
     masked = labeled.size > 0
@@ -32,7 +32,7 @@ def count_candidates(keys, labeled, threshold, ties, clusters, sizes):
         sizes[clusters[i]] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def order_clusters(sizes, key):
     """The clusters that have candidates, ascending by size, equal sizes in random order: int32 (live,).
 
@@ -54,7 +54,7 @@ def order_clusters(sizes, key):
     return sort_by_digit(order, sizes, 16, largest >> 16) if largest >= DIGIT else order
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sort_by_digit(order, sizes, shift, most):
     """`order` stably sorted by 16 bits of the sizes, from bit `shift` up; `most` is the largest such digit."""
     place = np.zeros(most + 2, np.int64)
@@ -70,7 +70,7 @@ def sort_by_digit(order, sizes, shift, most):
     return ordered
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_quotas(sizes, order, k):
     """(R, the rest): complete passes over the clusters in `order`, and draws of the pass that is cut short.
 
@@ -88,7 +88,7 @@ def fill_quotas(sizes, order, k):
     return level, left
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lay_out(sizes, order, passes, rest, state):
     """Fills state (m, 3) int32 per cluster: candidates left, draws left, place of its next draw; returns places.
 
@@ -109,7 +109,7 @@ def lay_out(sizes, order, passes, rest, state):
     return places
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_subsets(keys, labeled, threshold, ties, clusters, state, key, picks):
     """Writes a uniform subset of every cluster's candidates to its place in picks (k,) int32, in row order.
 
@@ -133,7 +133,7 @@ def draw_subsets(keys, labeled, threshold, ties, clusters, state, key, picks):
             state[c, 2] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_out(picks, places, key, rows):
     """Shuffles every cluster's draws and writes all to rows (k,) int64 pass by pass, smallest cluster first.
 

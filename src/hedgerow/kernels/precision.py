@@ -1,9 +1,9 @@
 """Average precision out of sorted scores, as integer keys that order like them."""
 
-from numba import njit
+from hedgerow.kernels.compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spread_keys(bits, labels, classes, places, keys):
     """Writes the key of every score to its group's part of keys (m,), the groups 2 c (labels 0) and 2 c + 1 (labels 1).
 
@@ -17,7 +17,7 @@ def spread_keys(bits, labels, classes, places, keys):
         places[group] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_groups(labels, classes, counts):
     """counts (2 C,) int64, zero before: how many scores each group of `spread_keys` has."""
     many = classes.size > 0
@@ -25,7 +25,7 @@ def count_groups(labels, classes, counts):
         counts[2 * (classes[i] if many else 0) + labels[i]] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_precisions(negatives, positives):
     """The mean over the positives of the precision where each is reached; both sorted ascending, equal keys together.
 

@@ -8,15 +8,15 @@ draw of a row depends on the key and the row alone.
 import math
 
 import numpy as np
-from numba import njit
 
+from hedgerow.kernels.compiling import kernel
 from hedgerow.kernels.draws import draw
 
 HALF_STEP = 2.0**-54  # draws are multiples of 2^-53: this keeps the log of one finite
 LAST = 2.0**100  # arrival of weightless rows: behind everybody, in random order
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def race(margins, power, key, start, arrivals):
     """arrivals (m,) float32 of the rows start, start + 1, ...: log E - power log(1 - margin). margins (m,) float32."""
     for i in range(arrivals.size):
@@ -30,7 +30,7 @@ def race(margins, power, key, start, arrivals):
             arrivals[i] = LAST * (1.0 + uniform)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def order_bits(bits):
     """The bits (m,) of finite floats, in place, so that they order like the numbers, signs included.
 

@@ -1,12 +1,12 @@
 """Passes over embeddings: what is wrong with them, the rows a metric works on, their sums, their order."""
 
 import numpy as np
-from numba import njit
 
+from hedgerow.kernels.compiling import kernel
 from hedgerow.kernels.merging import SUMS
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def survey(rows, largest, sums):
     """largest[i] = the largest magnitude in row i (infinite if the row has a NaN or an infinity); sums (d,) += rows."""
     for i in range(len(rows)):
@@ -18,7 +18,7 @@ def survey(rows, largest, sums):
         largest[i] = most
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS)
+@kernel(fastmath=SUMS)
 def squared_length(row, scale):
     """|row / scale|^2 in float64."""
     total = 0.0
@@ -27,7 +27,7 @@ def squared_length(row, scale):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def normalize(rows, out):
     """out = rows of length 1, the first scaled by their largest entry: squares of tiny or huge entries stay finite."""
     for i in range(len(rows)):
@@ -44,7 +44,7 @@ def normalize(rows, out):
                 out[i, t] = rows[i, t] / length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shift(rows, center, factor, out):
     """out = (rows - center) * factor."""
     for i in range(len(rows)):
@@ -52,7 +52,7 @@ def shift(rows, center, factor, out):
             out[i, t] = (rows[i, t] - center[t]) * factor
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_rows(rows, group, sums):
     """sums[g] += the rows of group g. rows (n, d), sums (groups, d) float64."""
     for i in range(len(rows)):
@@ -61,7 +61,7 @@ def add_rows(rows, group, sums):
             into[t] += rows[i, t]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_rows(rows, factors, out):
     """A 64-bit hash of the bits of each row: their sum weighted by odd factors (w,), its high bits mixed down.
 
@@ -74,7 +74,7 @@ def hash_rows(rows, factors, out):
         out[i] = (total ^ (total >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sort_by_cell(cell, starts, order):
     """order (n,) = the rows by cell, ascending within one; starts (cells + 1,) = where cells begin, and the end."""
     starts[:] = 0
@@ -88,7 +88,7 @@ def sort_by_cell(cell, starts, order):
         after[cell[i]] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sort_within(hashes, starts, lo, hi, order):
     """In each of the cells lo..hi, whose rows ascend, brings rows of equal hash together behind the first of them."""
     for c in range(lo, hi):
@@ -101,7 +101,7 @@ def sort_within(hashes, starts, lo, hi, order):
         mine[:] = by_hash[np.argsort(leader, kind="mergesort")]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def collapse(rows, order, copy_of):
     """Packs rows (n, d) so that a run of equal rows leaves its first; order (n,) is packed with them. In place.
 

@@ -6,8 +6,8 @@ Residuals a of width 1 are scales: g = a z.
 """
 
 import numpy as np
-from numba import njit
 
+from hedgerow.kernels.compiling import kernel
 from hedgerow.kernels.gathering import dot
 
 ROW_TILE, CENTER_TILE = 256, 512  # a tile of products is 512 KiB of float32 and stays in a core's cache
@@ -21,14 +21,14 @@ ROUNDING = 1e-12
 MINIMA = {"reassoc", "contract", "nsz", "nnan"}  # no product is NaN: the rooms above see to that
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_norms(points, residuals, norms):
     """norms (m,) float32 = |a|^2 |z|^2, summed in float64."""
     for i in range(norms.size):
         norms[i] = dot(points[i], points[i]) * dot(residuals[i], residuals[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def measure_distance(z, a, other_z, other_a):
     """|a (x) z - a' (x) z'|^2 in float64, 0 where that is rounding. Cost: 3 (d + C)."""
     both = dot(a, a) * dot(z, z) + dot(other_a, other_a) * dot(other_z, other_z)
@@ -36,7 +36,7 @@ def measure_distance(z, a, other_z, other_a):
     return distance if distance > ROUNDING * both else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def multiply(points, residuals, centers, center_residuals, area, mixing):
     """(r, c) float32 in `area`: <a, a'><z, z'> of every row with every center. area, mixing: flat, >= r c each."""
     shape = (len(points), len(centers))
@@ -55,7 +55,7 @@ def multiply(points, residuals, centers, center_residuals, area, mixing):
     return products
 
 
-@njit(cache=True, nogil=True, fastmath=MINIMA)
+@kernel(fastmath=MINIMA)
 def find_least(products, norms):
     """min over j of norms[j] - 2 products[j]: the least squared distance, short of the row's own norm."""
     least = norms[0] - np.float32(2) * products[0]
@@ -64,7 +64,7 @@ def find_least(products, norms):
     return least
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lower(points, residuals, norms, centers, center_residuals, center_norms, area, mixing, weights):
     """weights (m,) float32 down to the squared distance from the nearest of the centers (c, d) where that is less.
 
@@ -106,7 +106,7 @@ def lower(points, residuals, norms, centers, center_residuals, center_norms, are
                 )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settle(products, points, residuals, norms, i, centers, center_residuals, center_norms, left, weight):
     """The weight of row i after the centers left, left + 1, ... whose products with it are given."""
     for j in range(products.size):
@@ -121,7 +121,7 @@ def settle(products, points, residuals, norms, i, centers, center_residuals, cen
     return weight
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_segments(weights, sums):
     """sums float64: the sum of the weights of every SEGMENT rows."""
     for s in range(sums.size):
@@ -131,7 +131,7 @@ def add_segments(weights, sums):
         sums[s] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_rows(weights, ends, uniforms, rows):
     """rows (m,) int64 drawn with probability proportional to their weights, with replacement.
 
@@ -151,7 +151,7 @@ def draw_rows(weights, ends, uniforms, rows):
                     break
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def accept(products, points, residuals, norms, weights, nearest, uniforms, accepted):
     """Which of m proposals become centers, in order: writes them to `accepted`, returns how many (up to its size).
 

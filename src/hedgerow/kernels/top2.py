@@ -8,7 +8,8 @@ alone does not use all that memory gives. No softmax, no checks: `scores.py` doe
 """
 
 import numpy as np
-from numba import njit
+
+from hedgerow.kernels.compiling import kernel
 
 # Columns scanned at a time. A row's segment with the largest entry is looked at twice, from the first-level cache, so a
 # short one saves time until its own reductions cost more (of 1,000 columns: 128 is quicker than 256 and 512); and a
@@ -16,7 +17,7 @@ from numba import njit
 SEGMENT = 128
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def scan_segments(keys, values):
     """(largest keys, sums of values) of four equally long segments: reductions that LLVM keeps in vector registers."""
     a, b, c, d = keys
@@ -36,7 +37,7 @@ def scan_segments(keys, values):
     return (top_a, top_b, top_c, top_d), (sum_a, sum_b, sum_c, sum_d)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_second(keys, top):
     """The largest key below `top`, or `top` itself if it stands in the segment twice.
 
@@ -52,7 +53,7 @@ def find_second(keys, top):
     return top if tops > 1 else second
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rank_segment(top, start, best, next_best, at):
     """(largest key so far, second largest of the segments' largest, where the largest's segment begins)."""
     if top > best:
@@ -60,7 +61,7 @@ def rank_segment(top, start, best, next_best, at):
     return best, max(next_best, top), at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def finish_row(row, state, whole, keys, first, second, total):
     """Fill in a row's results; the second may stand in the segment of the first, and only there is looked again."""
     best, next_best, at = state
@@ -69,7 +70,7 @@ def finish_row(row, state, whole, keys, first, second, total):
     total[row] = whole
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def top2_and_sum(keys, values, first, second, total):
     """Per row: the two largest keys and the sum of the values.
 
@@ -100,7 +101,7 @@ def top2_and_sum(keys, values, first, second, total):
         finish_row(d, in_d, sum_d, keys, first, second, total)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def top2_and_sum_narrow(keys, values, first, second, total):
     """As `top2_and_sum`, entry by entry: quicker for rows that would not fill a few vector registers."""
     n, width = keys.shape
@@ -119,7 +120,7 @@ def top2_and_sum_narrow(keys, values, first, second, total):
         total[i] = whole
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def widen_halves(halves, bits):
     """Bits of float16 numbers as those of float32 numbers 2^-112 times as large, for the caller to scale back.
 
@@ -131,7 +132,7 @@ def widen_halves(halves, bits):
         bits[i] = ((half & np.uint32(0x8000)) << np.uint32(16)) | ((half & np.uint32(0x7FFF)) << np.uint32(13))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_unfit(first, total, most, tolerance):
     """The first row whose top key exceeds `most` or whose sum is off 1 by more than `tolerance` or NaN; -1 if none."""
     for i in range(first.size):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hedgerow import checks, pool, scores
 from hedgerow.batches import PairBatch
 from hedgerow.errors import InputError, PoolExhaustedError
+from hedgerow.kernels import freeze
 from hedgerow.kernels.pairs import lower_rows
 from hedgerow.pairs.cluster_margin import ClusterMarginPairs
 from hedgerow.pairs.pairs import STEP, Pairs
@@ -183,7 +184,7 @@ def _look(
         margins = measure_margins(a_pair_each) if from_pairs or "margins" in wanted else None
     if from_pairs:
         row_margins = np.ones(n, np.float32)
-        lower_rows(pairs.rows, NO_MASK if mask is None else mask, margins, row_margins)
+        lower_rows(freeze(pairs.rows), NO_MASK if mask is None else freeze(mask), freeze(margins), row_margins)
     elif "row_margins" in wanted:
         row_margins = scores.independent_margins(chances)
     return PairView(

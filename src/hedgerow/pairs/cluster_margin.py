@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks
+from hedgerow.kernels import freeze
 from hedgerow.kernels.lowest import gather
 from hedgerow.kernels.pairs import pass_over
 from hedgerow.pairs.view import PairView
@@ -65,7 +66,7 @@ class ClusterMarginPairs:
     def find_candidates(self, view: PairView, keys: npt.NDArray[np.uint32], count: int) -> Places:
         """The pairs with the lowest keys, ascending; ties by lowest pair."""
         candidates = np.empty(count, np.int64)
-        gather(keys, view.mask, *cut(keys, view.flat, count), candidates)
+        gather(freeze(keys), view.mask, *cut(keys, view.flat, count), candidates)
         return candidates
 
     def walk(self, view: PairView, candidates: Places, k: int, draws: npt.NDArray[np.uint64]) -> Places:
@@ -91,4 +92,4 @@ class ClusterMarginPairs:
         picks = np.empty(k, np.int64)
         counts = np.zeros(view.n, np.int32), np.zeros(view.pairs.class_count, np.int32)
         limits = self.per_row or NO_LIMIT, self.class_quota or NO_LIMIT
-        return picks[: pass_over(walk, view.pairs.rows, view.pairs.classes, *limits, *counts, picks)]
+        return picks[: pass_over(walk, freeze(view.pairs.rows), freeze(view.pairs.classes), *limits, *counts, picks)]

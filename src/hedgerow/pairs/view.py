@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.kernels import freeze
 from hedgerow.kernels.pairs import mark_rows
 from hedgerow.pairs.pairs import Pairs
 from hedgerow.strategies.view import NO_MASK, View
@@ -35,7 +36,7 @@ class PairView:
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
         """`labeled` as kernels take it: of length 0 if nothing is labeled."""
-        return NO_MASK if self.labeled is None else self.labeled
+        return NO_MASK if self.labeled is None else freeze(self.labeled)
 
     @cached_property
     def flat(self) -> View:
@@ -46,5 +47,5 @@ class PairView:
     def find_rows(self, *, labeled: bool) -> npt.NDArray[np.bool_]:
         """Which rows have a labeled question, or an unlabeled one: bool (n,)."""
         marked = np.zeros(self.n, np.bool_)
-        mark_rows(self.pairs.rows, self.mask, labeled, marked)
+        mark_rows(freeze(self.pairs.rows), self.mask, labeled, marked)
         return marked

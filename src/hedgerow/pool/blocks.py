@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.kernels import freeze
 from hedgerow.kernels.gathering import gather_residuals, gather_rows
 
 COPY_BYTES = 1 << 25  # rows are converted 32 MiB at a time
@@ -37,7 +38,7 @@ class RowSource:
     def block(self, start: int, stop: int) -> Floats:
         """The rows at the positions start to stop: float32 (stop - start, width), perhaps a view."""
         if self.in_place:
-            return self.matrix[start:stop]
+            return freeze(self.matrix[start:stop])
         return self._gather(self.rows[start:stop])
 
     def take(self, positions: Rows) -> Floats:
@@ -46,8 +47,8 @@ class RowSource:
 
     def _gather(self, rows: Rows) -> Floats:
         taken = np.empty((len(rows), self.width), np.float32)
-        gather_rows(self.matrix, rows, taken)
-        return taken
+        gather_rows(freeze(self.matrix), rows, taken)
+        return freeze(taken)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +75,8 @@ class ResidualSource:
 
     def _gather(self, rows: Rows) -> Floats:
         taken = np.empty((len(rows), self.width), np.float32)
-        gather_residuals(self.probabilities.matrix, rows, taken)
-        return taken
+        gather_residuals(freeze(self.probabilities.matrix), rows, taken)
+        return freeze(taken)
 
 
 def open_rows(matrix: npt.NDArray[Any], rows: Rows) -> RowSource:
@@ -93,7 +94,7 @@ def take_rows(matrix: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
     if not _is_readable(matrix):
         return matrix[rows]
     taken = np.empty((len(rows), matrix.shape[1]), matrix.dtype)
-    gather_rows(np.asarray(matrix), rows, taken)
+    gather_rows(freeze(np.asarray(matrix)), rows, taken)
     return taken
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError
+from hedgerow.kernels import freeze
 from hedgerow.kernels.pick import count_candidates, draw_subsets, fill_quotas, lay_out, order_clusters, read_out
 from hedgerow.strategies.ranking import cut, draw_arrivals
 from hedgerow.strategies.view import View
@@ -77,6 +78,7 @@ def walk_clusters(
 ) -> npt.NDArray[np.int64]:
     """The round-robin's first k rows among the candidates that `cut` lets through. draws: three random numbers."""
     order_key, draw_key, shuffle_key = draws
+    keys, clusters = freeze(keys), freeze(clusters)
     sizes = np.zeros(int(clusters.max()) + 1, np.int32)
     count_candidates(keys, mask, threshold, ties, clusters, sizes)
     order = order_clusters(sizes, order_key)

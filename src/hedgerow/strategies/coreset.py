@@ -11,6 +11,7 @@ import numpy as np
 
 from hedgerow import checks
 from hedgerow.errors import InputError
+from hedgerow.kernels import freeze
 from hedgerow.machine import Team, team
 from hedgerow.pool.blocks import copy_rows
 from hedgerow.strategies.centers import Floats, Given, Points, choose_centers, shelve
@@ -66,9 +67,9 @@ class CoreSet:
         first = -1 if len(given) else int(rng.integers(len(rows)))
         matrix = view.embeddings
         if self.metric == "euclidean" and matrix.dtype == np.float32 and matrix.flags.c_contiguous:
-            points = Points(np.asarray(matrix), rows)
+            points = Points(freeze(np.asarray(matrix)), rows)
         else:
-            points = Points(self.copy_points(view, rows), np.arange(len(rows), dtype=np.int64))
+            points = Points(freeze(self.copy_points(view, rows)), np.arange(len(rows), dtype=np.int64))
         return rows[choose_centers(points, given, k, first, COINCIDENT[self.metric], threads)]
 
     def copy_points(self, view: View, rows: Rows) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.errors import InputError
+from hedgerow.kernels import freeze
 from hedgerow.kernels.lowest import find_threshold, gather
 from hedgerow.kernels.race import order_bits, race
 from hedgerow.machine import team
@@ -33,7 +34,7 @@ def cut(keys: npt.NDArray[np.uint32], view: View, count: int) -> tuple[Any, int]
     """(threshold, rows that equal it) that let exactly the `count` lowest unlabeled keys through; count >= 1."""
     if count >= view.unlabeled_count:
         return EVERY_KEY, view.n
-    threshold, ties = find_threshold(keys, view.mask, count)
+    threshold, ties = find_threshold(freeze(keys), view.mask, count)
     return np.uint32(threshold), int(ties)
 
 
@@ -43,7 +44,7 @@ def take_lowest_keys(keys: npt.NDArray[np.uint32], view: View, k: int) -> npt.ND
     if k == 0:
         return rows
     threshold, ties = cut(keys, view, k)
-    gather(keys, view.mask, threshold, ties, rows)
+    gather(freeze(keys), view.mask, threshold, ties, rows)
     return rows[np.argsort(keys[rows], kind="stable")]
 
 
@@ -59,7 +60,7 @@ def draw_arrivals(margins: npt.NDArray[np.float32], power: float, rng: np.random
     arrivals = np.empty(len(margins), np.float32)
 
     def run(start: int, stop: int) -> None:
-        race(margins[start:stop], power, key, start, arrivals[start:stop])
+        race(freeze(margins[start:stop]), power, key, start, arrivals[start:stop])
         order_bits(arrivals[start:stop].view(np.uint32))
 
     if len(margins) < 2 * LEAST_RANGE:

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.errors import InputError
+from hedgerow.kernels import freeze
 from hedgerow.kernels import seeding as kernels
 from hedgerow.machine import Team
 from hedgerow.pool.blocks import ResidualSource, RowSource
@@ -192,7 +193,7 @@ class _Draw:
 
     def lower(self, new: slice, points: Floats, residuals: Floats, norms: Floats, weights: Floats) -> None:
         """The weights of some rows down to their distances from these centers."""
-        centers = self.points[new], self.residuals[new], self.norms[new]
+        centers = freeze(self.points[new]), freeze(self.residuals[new]), self.norms[new]
         kernels.lower(points, residuals, norms, *centers, *_find_areas(), weights)
 
     def is_due(self) -> bool:

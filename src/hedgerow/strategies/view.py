@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-NO_MASK = np.zeros(0, np.bool_)  # how kernels are told that nothing is labeled
+from hedgerow.kernels import freeze
+
+NO_MASK = freeze(np.zeros(0, np.bool_))  # how kernels are told that nothing is labeled
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class View:
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
         """`labeled` as kernels take it: of length 0 if nothing is labeled."""
-        return NO_MASK if self.labeled is None else self.labeled
+        return NO_MASK if self.labeled is None else freeze(self.labeled)
 
     def unlabeled_rows(self) -> npt.NDArray[np.int64]:
         """The unlabeled rows, ascending: 8 bytes each, made anew at every call."""
