@@ -24,9 +24,13 @@ test: setup ## Run every test, in as many processes as there are cores, and name
 	@scripts/setup-browser >/dev/null || test -z "$$CI"
 	@$(VENV)/bin/python $(PYTEST)
 
+.PHONY: check
+check: setup lint ## Check style, types and the tests of what changed since main
+	@files=$$($(VENV)/bin/python scripts/changed.py); test -z "$$files" || $(VENV)/bin/python $(PYTEST) $$files
+
 .PHONY: test-lowest
 test-lowest: ## Run the tests with the lowest versions that pyproject.toml allows, without torch and the site
-	@scripts/lowest >$(LOWEST).txt
+	@$(or $(PYTHON),python3) scripts/lowest.py >$(LOWEST).txt
 	@VENV=$(LOWEST) PINS=$(LOWEST).txt scripts/setup sklearn,words,fsspec,test
 	@$(LOWEST)/bin/python $(PYTEST) tests/unit tests/oracle tests/properties tests/journeys
 

@@ -25,11 +25,12 @@ def lowest(requirement: str) -> str:
     """`numpy>=2.0` as `numpy==2.0`."""
     found = REQUIREMENT.fullmatch(requirement)
     if found is None:
-        sys.exit(f"scripts/lowest: cannot read the lower bound of {requirement!r}: write it as name>=version")
+        sys.exit(f"scripts/lowest.py: cannot read the lower bound of {requirement!r}: write it as name>=version")
     return f"{found[1]}=={found[2]}"
 
 
 def pins(project: dict, constraints: str) -> list[str]:
+    """The lines of the file of pins."""
     extras = project["optional-dependencies"]
     runtime = [*project["dependencies"], *(need for extra in EXTRAS for need in extras[extra])]
     tools = {name(need) for need in extras["test"]} | TOOLS
