@@ -1,7 +1,8 @@
 """Every shape, dtype and finiteness check of the public functions.
 
-A check returns the value in the form the inside trusts, or raises `InputError` with what was got, what is needed and
-what to do. Kernels and private functions never check. Nothing here reads files: `pool.py` does.
+A check returns the value in the form that the code behind it relies on, or raises `InputError`, which says what was
+received, what is needed and what to do. Kernels and private functions never check. Nothing here reads files: `pool/`
+does.
 """
 
 import difflib
@@ -50,14 +51,14 @@ def real(value: Any, name: str, *, least: float = -np.inf, above: float = -np.in
 
 
 def flag(value: Any, name: str) -> bool:
-    """True or False, and nothing that is merely taken for one of them."""
+    """True or False, and nothing that merely counts as one of them."""
     if not isinstance(value, (bool, np.bool_)):
         raise InputError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def option(value: Any, name: str, known: Iterable[str]) -> str:
-    """One of a few words; a near miss is answered with the word that was meant."""
+    """One of the known words; the error for a near miss suggests the word that was meant."""
     known = list(known)
     if isinstance(value, str) and value in known:
         return value
@@ -87,17 +88,24 @@ def vector(array: npt.NDArray[Any], name: str, *, n: int | None = None) -> npt.N
 def floats(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """float16, float32 and float64 in native byte order as they are; whole numbers as floats that hold them.
 
-    That is float32 up to 16 bits, else float64, whose 53 bits are enough for any that somebody meant.
+    Up to 16 bits become float32, others float64, whose 53 bits are enough in practice.
     """
     if array.dtype.type in FLOATS:
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind in "iub":
         return array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
-    raise InputError(f"{name} must hold real numbers (float16, float32 or float64), got dtype {array.dtype}")
+    raise InputError(f"{name} must hold real numbers (float16, float32 or float64), got {_describe_dtype(array.dtype)}")
+
+
+def _describe_dtype(dtype: np.dtype[Any]) -> str:
+    """What was received; object arrays come mostly from columns of lists or of mixed types."""
+    if dtype != np.object_:
+        return f"dtype {dtype}"
+    return "dtype object (convert it first, for example with np.stack)"
 
 
 def finite(array: npt.NDArray[Any], name: str, *, first_row: int = 0) -> None:
-    """No NaN and no infinity; the first offending row is named. `first_row`: the chunk's place in the pool."""
+    """No NaN and no infinity; the error names the first such row. `first_row`: the number of the array's first row."""
     step = max(1, CHECK_BYTES // max(1, array[:1].nbytes))
     for start in range(0, len(array), step):
         good = np.isfinite(array[start : start + step])
@@ -107,15 +115,15 @@ def finite(array: npt.NDArray[Any], name: str, *, first_row: int = 0) -> None:
 
 
 def same_length(lengths: dict[str, int]) -> int:
-    """All the same length; otherwise each is named with its own."""
+    """The one length that all inputs have; otherwise the error names the length of each."""
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
-        raise InputError(f"the inputs must speak of the same rows: {told}")
+        found = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
+        raise InputError(f"the inputs must describe the same rows: {found}")
     return next(iter(lengths.values()))
 
 
 def rows(array: Any, n: int, name: str, *, kind: str = "row") -> npt.NDArray[np.int64]:
-    """Distinct positions 0 <= row < n as int64, in the order given. kind: what messages call one of them."""
+    """Distinct positions 0 <= row < n as int64, in the order given. kind: what messages call a position."""
     positions = np.asarray(array)
     if positions.size == 0:
         return np.zeros(0, np.int64)
@@ -136,7 +144,7 @@ def rows(array: Any, n: int, name: str, *, kind: str = "row") -> npt.NDArray[np.
 
 
 def labeled_mask(labeled: Any, n: int, *, kind: str = "row") -> npt.NDArray[np.bool_] | None:
-    """`labeled` as a bool mask (n,): given as such a mask, or as rows. None stays None: nothing is labeled."""
+    """`labeled`, a bool mask (n,) or rows, as a bool mask. None stays None: nothing is labeled."""
     if labeled is None:
         return None
     try:
@@ -153,9 +161,11 @@ def labeled_mask(labeled: Any, n: int, *, kind: str = "row") -> npt.NDArray[np.b
 
 
 def cluster_labels(labels: npt.NDArray[Any], n: int, *, name: str = "clusters") -> npt.NDArray[np.int32]:
-    """Cluster labels (n,) as int32 numbers 0..; any non-negative integers go, larger ones are renumbered."""
+    """Cluster labels (n,) as int32; any non-negative integers are accepted, large ones are renumbered."""
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise InputError(f"{name} must be whole numbers, one a row, got dtype {labels.dtype} and shape {labels.shape}")
+        raise InputError(
+            f"{name} must be whole numbers, one per row, got dtype {labels.dtype} and shape {labels.shape}"
+        )
     same_length({name: len(labels), "the pool": n})
     if n == 0:
         return np.zeros(0, np.int32)
@@ -177,8 +187,8 @@ def exactly_one(given: dict[str, Any], *, allow_none: bool = False) -> str | Non
     """The name of the one argument that is not None."""
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1 or (not names and not allow_none):
-        told = ", ".join(given)
-        raise InputError(f"give exactly one of {told}; got {' and '.join(names) if names else 'none'}")
+        received = " and ".join(names) if names else "none"
+        raise InputError(f"give exactly one of {', '.join(given)}; got {received}")
     return names[0] if names else None
 
 

@@ -1,16 +1,17 @@
-"""How unsure the model is of every row: margins, entropies, least confidences.
+"""How uncertain the model is about every row: margins, entropies, least confidences.
 
-The margin is the largest minus the second largest class probability (paper, section 2): the lower, the less sure. One
-pass over the (n, C) matrix, whatever holds it: an array, a memmap, a file, a table, or an iterable of chunks; nothing
-of the size of the matrix is allocated. Float64 is scored in float64, float16 and float32 in float32; sums are float64.
+The margin is the largest minus the second largest class probability (paper, section 2): the lower, the less certain.
+Scores take one pass over the (n, C) matrix, whatever holds it: an array, a memmap, files, a table, or an iterable of
+chunks; nothing of the size of the matrix is allocated. Float64 is scored in float64, float16 and float32 in float32;
+sums are float64.
 
-Probabilities are finite, not negative and sum to 1 within `TOLERANCE`; anything else is refused with the row's number.
-Those of a multi-label model (independent sigmoids) are no distribution over the classes: `independent_margins` takes
-them, everything else refuses them.
+Probabilities must be finite, not negative and sum to 1 within `TOLERANCE`; the error names the first row that is not.
+Those of a multi-label model (independent sigmoids) do not sum to 1: only `independent_margins` accepts them.
 """
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,26 +25,26 @@ from hedgerow.machine import Team, available
 
 Floats = npt.NDArray[Any]
 Scores = npt.NDArray[np.float32]
-Scorer = Callable[[Floats, int], Scores]  # (contiguous rows, the first one's place in the pool) -> a score each
+Scorer = Callable[[Floats, int], Scores]  # (contiguous rows, the row number of the first) -> a score for each
 
-# How far a row's sum may be from 1. Float16 rounds each entry by up to 5e-4 of itself, entries below 6e-5 by more.
+# How far a row's sum may be from 1. Float16 rounds entries by up to 5e-4 of their value, those below 6e-5 by more.
 TOLERANCE = {np.dtype(np.float16): 1e-2, np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-3}
 BITS: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.float32): np.dtype(np.uint32),
     np.dtype(np.float64): np.dtype(np.uint64),
 }
-BLOCK = 1 << 16  # entries worked at a time where a step needs a buffer: a few of them fit in a second-level cache
-NARROW = 32  # columns up to which a row is worked entry by entry; measured
+BLOCK = 1 << 16  # entries per block where a step needs buffers: a few of them fit in a second-level cache
+NARROW = 32  # columns up to which a row is processed entry by entry; measured
 HALF_SCALE = np.float32(2.0**112)  # the exponent biases of float32 and float16 are 127 and 15
-LEAST_ENTRIES = 1 << 16  # a thread is not worth waking for less
+LEAST_ENTRIES = 1 << 16  # a thread is not worth starting for less
 
 
 def margins(probabilities: Any = None, *, logits: Any = None, threads: int | None = None) -> Scores:
     """Largest minus second largest probability of every row, float32 (n,).
 
-    Give `probabilities` or `logits` (n, C), C >= 2: an array by protocol, a memmap, a path to `.npy` or Parquet, an
-    Arrow table, or an iterable of 2-D chunks. Of logits the margin of their softmax is taken, without overflow.
-    `threads`: all cores if None; the result does not depend on it. O(n C) time, 8 bytes a row of memory.
+    Give `probabilities` or `logits` (n, C), C >= 2: an array, a tensor, a sparse matrix, a table, the path, pattern or
+    URL of files, or an iterable of 2-D chunks. For logits it is the margin of their softmax, computed without overflow.
+    `threads`: all cores if None; the result does not depend on it. O(n C) time, 8 bytes of memory per row.
     """
     name = checks.exactly_one({"probabilities": probabilities, "logits": logits})
     if name == "logits":
@@ -52,35 +53,64 @@ def margins(probabilities: Any = None, *, logits: Any = None, threads: int | Non
 
 
 def entropies(probabilities: Any, *, threads: int | None = None) -> Scores:
-    """Entropy -sum p log p of every row in nats, float32 (n,); sources, checks and cost as in `margins`."""
+    """Entropy -sum p log p of every row in nats, float32 (n,); inputs, checks and cost as in `margins`."""
     return _score(probabilities, "probabilities", _entropies, threads)
 
 
 def least_confidences(probabilities: Any, *, threads: int | None = None) -> Scores:
-    """1 minus the largest probability of every row, float32 (n,); sources, checks and cost as in `margins`."""
+    """1 minus the largest probability of every row, float32 (n,); inputs, checks and cost as in `margins`."""
     return _score(probabilities, "probabilities", _least_confidences, threads)
 
 
 def independent_margins(probabilities: Any, *, threads: int | None = None) -> Scores:
-    """Largest minus second largest of every row's independent probabilities, each 0 to 1 whatever their sum.
+    """Largest minus second largest of every row's independent probabilities, each between 0 and 1, whatever their sum.
 
-    The margin of a multi-label example (paper, section 3.2); sources and cost as in `margins`. With one class alone:
-    abs(2 p - 1), what its two answers differ by.
+    The margin of a multi-label example (paper, section 3.2); inputs and cost as in `margins`. For a single class it is
+    abs(2 p - 1), the difference between the probabilities of its two answers.
     """
     return _score(probabilities, "probabilities", _independent_margins, threads, least_columns=1)
 
 
-# Walking the source.
+def softmax(logits: Any, *, least_columns: int = 2) -> pool.Matrix:
+    """The softmax of every row of `logits` as a matrix of float32 probabilities, computed whenever rows are read.
+
+    Nothing is read or held here. A NaN or an infinity is refused with its row when it is read. The ids are those of the
+    logits.
+    """
+    matrix = pool.open_matrix(logits, "logits", least_columns=least_columns)
+    return replace(matrix, dtype=np.dtype(np.float32), data=SoftmaxRows(matrix))
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxRows:
+    """exp(l - l1) / sum exp(l - l1) of every row l of a matrix of logits, with l1 its largest."""
+
+    logits: pool.Matrix
+
+    def blocks(self, start: int, stop: int, rows: int) -> Iterator[Floats]:
+        """The rows from start to stop in order, in new arrays of at most `rows` rows."""
+        for at, chunk in self.logits.chunks(rows, start, stop):
+            made = np.empty(chunk.shape, np.float32)
+            for place, block in _blocks(chunk):
+                checks.finite(block, "logits", first_row=at + place)
+                with np.errstate(over="ignore", under="ignore"):  # a gap beyond float32: exp(-inf) = 0
+                    powers = np.exp((block - block.max(axis=1, keepdims=True)).astype(np.float32, copy=False))
+                    powers /= powers.sum(axis=1, keepdims=True, dtype=np.float64)
+                made[place : place + len(block)] = powers
+            yield made
+
+
+# Reading the source.
 
 
 def _score(source: Any, name: str, scorer: Scorer, threads: int | None, *, least_columns: int = 2) -> Scores:
     size = available() if threads is None else checks.integer(threads, "threads", least=1)
     pieces = [np.zeros(0, np.float32)]
-    # Not `team`, which holds BLAS to one thread: chunks may come from a model that computes them while we wait.
+    # Not `team`, which limits BLAS to one thread: chunks may come from a model that computes them while we wait.
     with ThreadPoolExecutor(size) as executor:
         crew = Team(size, executor)
         for start, chunk in _chunks(source, name, least_columns):
-            # Early binding: the ranges of one chunk are all worked before the next is read.
+            # Early binding: the ranges of one chunk are all processed before the next is read.
             task = _ranged(scorer, chunk, start)
             pieces += crew.ranges(task, len(chunk), least=max(1, LEAST_ENTRIES // chunk.shape[1]))
     return np.concatenate(pieces)
@@ -91,7 +121,7 @@ def _ranged(scorer: Scorer, chunk: Floats, first_row: int) -> Callable[[int, int
 
 
 def _chunks(source: Any, name: str, least_columns: int) -> Iterator[tuple[int, Floats]]:
-    """(first row in the pool, contiguous rows) of a matrix, or of an iterable of matrices one below the other."""
+    """(row number of the first, contiguous rows) of a matrix, or of an iterable of matrices one below the other."""
     if not _is_iterable_of_chunks(source):
         yield from pool.open_matrix(source, name, least_columns=least_columns).chunks()
         return
@@ -101,7 +131,7 @@ def _chunks(source: Any, name: str, least_columns: int) -> Iterator[tuple[int, F
         if width is not None and matrix.width != width:
             raise InputError(
                 f"{name} has {matrix.width} columns in the chunk at row {first_row}, but {width} before: "
-                "chunks must be equally wide"
+                "all chunks must have the same width"
             )
         width = matrix.width
         for start, chunk in matrix.chunks():
@@ -117,7 +147,7 @@ def _is_iterable_of_chunks(source: Any) -> bool:
 
 
 def _blocks(rows: Floats) -> Iterator[tuple[int, Floats]]:
-    """(start, rows) a cache-sized block at a time; float16 comes out as float32."""
+    """(start, rows) in cache-sized blocks; float16 is converted to float32."""
     step = max(1, BLOCK // rows.shape[1])
     for start in range(0, len(rows), step):
         block = rows[start : start + step]
@@ -149,11 +179,12 @@ def _independent_margins(rows: Floats, first_row: int) -> Scores:
 
 
 def refuse_beyond_one(values: Floats, name: str) -> None:
-    """Raises `InputError` for the first that is not between 0 and 1, if any is."""
+    """Raises `InputError` if a value is not between 0 and 1; names the first."""
     unfit = ~((values >= 0) & (values <= 1))
     if unfit.any():
         raise InputError(
-            f"{name} holds {values[unfit.argmax()]:g}: independent probabilities, as of a sigmoid, are between 0 and 1"
+            f"{name} holds {values[unfit.argmax()]:g}: independent probabilities, such as those of a sigmoid, "
+            "are between 0 and 1"
         )
 
 
@@ -178,7 +209,7 @@ def _logit_margins(rows: Floats, first_row: int) -> Scores:
     scores = np.empty(len(rows), np.float32)
     for start, block in _blocks(rows):
         checks.finite(block, "logits", first_row=first_row + start)
-        with np.errstate(over="ignore"):  # a gap beyond float32 is as good as infinite: exp(-inf) = 0
+        with np.errstate(over="ignore"):  # a gap beyond float32 may be infinite: exp(-inf) = 0
             gaps = np.subtract(block.max(axis=1, keepdims=True), block).astype(np.float32, copy=False)
         np.abs(gaps, out=gaps)  # -0 - 0 is -0
         # The smallest gap has the largest complement of its bits, so the second largest key is the gap of l2.
@@ -188,7 +219,7 @@ def _logit_margins(rows: Floats, first_row: int) -> Scores:
 
 
 def _top2(rows: Floats, first_row: int) -> tuple[Floats, Floats]:
-    """The two largest probabilities of every row, each (n,) in float32 or float64; unfit rows are refused."""
+    """The two largest probabilities of every row, each (n,) in float32 or float64; invalid rows are refused."""
     if rows.dtype == np.float16:
         return _top2_of_halves(rows, first_row)
     return _checked_top2(rows, first_row, rows)
@@ -207,7 +238,7 @@ def _top2_of_halves(rows: Floats, first_row: int) -> tuple[Floats, Floats]:
 
 
 def _checked_top2(rows: Floats, first_row: int, given: Floats) -> tuple[Floats, Floats]:
-    """`given`: the rows as the caller has them, to judge by where `rows` is a wider copy."""
+    """`given`: the rows as the caller passed them, whose dtype sets the tolerance; `rows` may be a wider copy."""
     bits, tolerance = BITS[rows.dtype], TOLERANCE[given.dtype]
     first, second, total = _run(rows.view(bits), rows)
     # Above the bits of 2: larger numbers, infinity, NaN, and everything with a sign.
@@ -216,7 +247,7 @@ def _checked_top2(rows: Floats, first_row: int, given: Floats) -> tuple[Floats, 
     if unfit < 0:
         return first.view(rows.dtype), second.view(rows.dtype)
     _refuse_unfit(given[unfit], first_row + unfit, tolerance)
-    # Nothing wrong with it but a zero that carries a sign: drop the signs of the zeros.
+    # The row is valid but for a negative zero: drop the signs of zeros.
     return _checked_top2(rows + rows.dtype.type(0), first_row, given)
 
 
@@ -229,7 +260,7 @@ def _run(keys: npt.NDArray[Any], values: Floats) -> tuple[npt.NDArray[Any], npt.
 
 
 def _refuse_unfit(row: Floats, number: int, tolerance: float) -> None:
-    """Raises `InputError` for what is wrong with the row, if anything is."""
+    """Raises `InputError` that says what is wrong with the row, if anything is."""
     wide = row.astype(np.float64)
     checks.finite(wide[None, :], "probabilities", first_row=number)
     if wide.min() < 0:

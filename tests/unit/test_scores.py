@@ -1,6 +1,9 @@
 """Scores: sources, threads, and everything that must be refused with its row."""
 
+import pickle
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hedgerow as hr
@@ -165,3 +168,44 @@ def test_bad_arguments_are_refused():
     for call, message in cases:
         with pytest.raises(hr.InputError, match=message):
             call()
+
+
+# Softmax
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_softmax_is_a_matrix_of_probabilities(dtype, tmp_path):
+    logits = (np.random.default_rng(5).standard_normal((500, 6)) * 5).astype(dtype)
+    wide = logits.astype(np.float64)
+    expected = np.exp(wide - wide.max(axis=1, keepdims=True))
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.save(tmp_path / "a.npy", logits)
+    for source in (logits, tmp_path / "a.npy"):
+        made = scores.softmax(source)
+        assert (made.n, made.width, made.dtype) == (500, 6, np.float32)
+        np.testing.assert_allclose(made.array(), expected, rtol=2e-6, atol=1e-9)
+        np.testing.assert_array_equal(made.read(100, 120), made.array()[100:120])
+        np.testing.assert_array_equal(np.concatenate([rows for _, rows in made.chunks(37)]), made.array())
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(made)).read(7, 9), made.array()[7:9])
+    np.testing.assert_allclose(hr.margins(scores.softmax(logits)), hr.margins(logits=logits), atol=1e-6)
+
+
+def test_softmax_does_not_overflow():
+    extreme = np.array([[1e38, -1e38, 0], [3e4, 3e4, -3e4], [-3e38, -3e38, -3e38]], np.float32)
+    made = scores.softmax(extreme).array()
+    np.testing.assert_allclose(made, [[1, 0, 0], [0.5, 0.5, 0], [1 / 3, 1 / 3, 1 / 3]], rtol=1e-6)
+    np.testing.assert_allclose(scores.softmax(np.array([[1e300, -1e300]])).array(), [[1, 0]])
+    assert hr.entropies(scores.softmax(extreme)) == pytest.approx([0, np.log(2), np.log(3)])
+
+
+def test_softmax_keeps_the_ids_and_refuses_what_margins_refuse():
+    table = pa.table({"id": ["a", "b"], "z0": [0.0, 1.0], "z1": [1.0, 1.0]})
+    made = scores.softmax(table)
+    assert made.ids.array().tolist() == ["a", "b"]
+    assert made.array()[1].tolist() == [0.5, 0.5]
+    many = np.zeros((200, 3))
+    many[150, 1] = np.nan
+    with pytest.raises(hr.InputError, match="logits has a NaN or an infinity in row 150"):
+        scores.softmax(many).read(120, 180)
+    with pytest.raises(hr.InputError, match="logits must have at least 2 columns"):
+        scores.softmax(np.zeros((3, 1)))

@@ -1,5 +1,6 @@
 """Tables: the order of a folder's files, and which column is meant. What sources there are is in test_pool.py."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -73,3 +74,40 @@ def test_an_empty_column_and_one_with_a_null_are_encoded_or_refused() -> None:
     assert (len(empty), len(places)) == (0, 0)
     with pytest.raises(InputError, match="null in row 1"):
         open_table(pa.table({"name": ["a", None]})).encode("name")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("embeddings", r"name one \(--column, or column= of hedgerow.pool.open_matrix\)"),
+        ("margins", r"name one \(--column, or column= of hedgerow.pool.as_vector\)"),
+        ("clusters", r"name one \(column= of hedgerow.pool.as_vector\)"),
+        ("ids", r"name one \(--id-column, or id_column= of hedgerow.pool.open_matrix\)"),
+        ("classes", r"name one \(--class-column\)"),
+        ("rows", "rename all but one$"),
+    ],
+)
+def test_messages_say_how_to_name_a_column(name: str, advice: str) -> None:
+    table = open_table(pa.table({"a": [1], "b": [2]}))
+    with pytest.raises(InputError, match=rf"may hold the {name} \(a, b\): {advice}"):
+        table.choose(name, ["a", "b"])
+    if name == "embeddings":
+        assert "name one of a, b (--column" in str(table.missing(name))
+
+
+def test_the_options_in_messages_exist() -> None:
+    """Every option that a message names is one of the command line, every argument one of the function named."""
+    import inspect
+
+    from typer.main import get_command
+
+    from hedgerow import pool
+    from hedgerow.cli import app
+
+    known = {option for command in get_command(app).commands.values() for one in command.params for option in one.opts}
+    text = " ".join(tables._option(name) for name in [*tables.VECTOR_NAMES, "ids", "embeddings", "logits"])
+    options = set(re.findall(r"--[a-z-]+", text))
+    assert options == {"--column", "--id-column", "--class-column"}
+    assert options <= known
+    for argument, function in re.findall(r"(\w+)= of hedgerow.pool.(\w+)", text):
+        assert argument in inspect.signature(getattr(pool, function)).parameters

@@ -1,17 +1,20 @@
-"""Matrices and vectors in, whatever holds them, whole or in chunks; tables out.
+"""Matrices and vectors from any source, whole, in chunks or in ranges; tables out.
 
-A matrix (embeddings, probabilities, logits) is an array, or in a table one list column or one numeric column a
-dimension, in file order; `tables.py` says which sources there are. Parquet is read in batches, so that `Matrix.chunks`
-holds one chunk at a time. Row `i` is the i-th row of the source. Finiteness and the meaning of the numbers are checked
-where they are used, not here.
+A matrix (embeddings, probabilities, logits) is an array, or in a table one list column or one numeric column per
+dimension, in file order; `tables.py` opens the sources. Parquet is read in batches, so that `Matrix.chunks` holds one
+chunk at a time. Row `i` is the i-th row of the source. Finiteness and the meaning of the numbers are checked where they
+are used, not here.
 """
 
+import errno
+import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +26,11 @@ from hedgerow.pool.arrays import Npy, Sparse
 from hedgerow.pool.ids import Ids, find_ids
 from hedgerow.pool.tables import Table
 
-VIEW_BYTES = 1 << 25  # 32 MiB a chunk of what is in memory or mapped: a view costs nothing, a call little
-MAP_BYTES = 1 << 30  # what is read from a table and is as large as this goes to a temporary file
-READ_BYTES = 1 << 23  # 8 MiB a chunk of what is read: a Parquet reader holds several times what it hands out
+VIEW_BYTES = 1 << 25  # chunks of 32 MiB of what is in memory or mapped: a view costs nothing, a call little
+MAP_BYTES = 1 << 30  # what is read from a table and is at least this large goes to a temporary file
+READ_BYTES = 1 << 23  # chunks of 8 MiB of what is read: a Parquet reader holds several times what it returns
 
-# Names as they stand in the wild, in lower case. With one numeric column a dimension (p_0, p_1, ...): the prefix.
+# Column names in common use, in lower case. With one numeric column per dimension (p_0, p_1, ...): the prefix.
 MATRIX_NAMES = {
     "embeddings": {
         "embedding", "embeddings", "emb", "embs", "vector", "vectors", "vec", "feature", "features", "feat", "feats",
@@ -47,6 +50,14 @@ BINARY = {
 _NUMBERED = re.compile(r"(?P<prefix>.*?)[_.\-]?\d+")
 
 
+class Rows(Protocol):
+    """Where a matrix's rows are: a small record that pickles."""
+
+    def blocks(self, start: int, stop: int, rows: int) -> Iterator[npt.NDArray[Any]]:
+        """The rows from start to stop in order, in blocks of 1 to `rows` rows."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Matrix:
     """A matrix of floats (n, width): read in any range of rows, in chunks, or whole. A small record that pickles.
@@ -59,7 +70,7 @@ class Matrix:
     width: int
     dtype: np.dtype[Any]
     ids: Ids | None
-    data: "HeldRows | Npy | Sparse | ListRows | ColumnRows"
+    data: "Rows"
 
     def read(self, start: int, stop: int) -> npt.NDArray[Any]:
         """The rows from start to stop as a contiguous array; a view where the matrix is in memory or mapped."""
@@ -93,16 +104,22 @@ class Matrix:
             return held
         if self.n * self.width * self.dtype.itemsize < MAP_BYTES:
             return tables.fill(np.empty((self.n, self.width), self.dtype), self.chunks())
+        return self._map_copy()
+
+    def _map_copy(self) -> npt.NDArray[Any]:
+        """The matrix in a temporary file without a name, mapped."""
+        needed = self.n * self.width * self.dtype.itemsize
         try:
+            if shutil.disk_usage(tempfile.gettempdir()).free < needed:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             with tempfile.TemporaryFile(prefix="hedgerow-") as file:
                 for _, chunk in self.chunks():
                     file.write(chunk.data)
                 file.flush()
                 return np.memmap(file, self.dtype, "r", shape=(self.n, self.width))
         except OSError as error:
-            needed = self.n * self.width * self.dtype.itemsize / 2**30
             raise StoreError(
-                f"a matrix of {needed:.1f} GiB cannot be laid out in {tempfile.gettempdir()} ({error.strerror}): "
+                f"a matrix of {needed / 2**30:.1f} GiB does not fit in {tempfile.gettempdir()} ({error.strerror}): "
                 "set TMPDIR to a folder with room, or give the matrix as .npy, which is read where it is"
             ) from error
 
@@ -196,7 +213,7 @@ def as_matrix(source: Any, name: str, *, column: str | None = None, least_column
 
 
 def as_vector(source: Any, name: str, *, column: str | None = None) -> npt.NDArray[Any]:
-    """The one-dimensional array in `source`, in the dtype it has there (strings: Python's, as objects)."""
+    """The one-dimensional array in `source`, in the dtype it has there (object for Python strings)."""
     opened = tables.open_source(source, name)
     if isinstance(opened, Table):
         chosen = _vector_column(opened, name, column)
@@ -210,7 +227,7 @@ def as_vector(source: Any, name: str, *, column: str | None = None) -> npt.NDArr
 
 
 def holds_vector(source: Any, name: str, *, column: str | None = None) -> bool:
-    """Whether a model's predictions are one number a row, called `name`, rather than a matrix; a file may have both."""
+    """Whether predictions hold one number per row, called `name`; a file with a matrix too counts as one that does."""
     opened = tables.open_rows(source, "predictions")
     if not isinstance(opened, Table):
         tables.refuse_column(column, "predictions", source)
@@ -241,8 +258,8 @@ def write_table(
     table = make_table(columns)
     check_target(path, force=force)
     with store.atomic_write(path, force=force) as temporary:
-        told = {"hedgerow.version": __version__, **metadata}
-        pq.write_table(table.replace_schema_metadata(told), temporary)
+        stored = {"hedgerow.version": __version__, **metadata}
+        pq.write_table(table.replace_schema_metadata(stored), temporary)
 
 
 def make_table(columns: Mapping[str, npt.NDArray[Any]]) -> Any:
@@ -254,7 +271,7 @@ def make_table(columns: Mapping[str, npt.NDArray[Any]]) -> Any:
 
 
 def check_target(path: str | Path, *, force: bool, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Refuse a table that could not be read again, or would replace one of the inputs; before the long work."""
+    """Refuse a file that could not be read again, or that is one of the inputs; to be called before the long work."""
     if Path(path).suffix.lower() != ".parquet":
         raise StoreError(f"{path} would be Parquet: name a file that ends in .parquet")
     for given in inputs:
@@ -264,7 +281,7 @@ def check_target(path: str | Path, *, force: bool, inputs: Iterable[str | Path |
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:
-    """What `write_table` was given as metadata; empty for a Parquet file that has none."""
+    """The metadata that `write_table` stored; empty for a Parquet file without any."""
     import pyarrow.parquet as pq
 
     file = sources.find_file(path, "the file")
@@ -277,7 +294,7 @@ def read_metadata(path: str | Path) -> dict[str, str]:
 
 
 def _matrix_columns(table: Table, name: str, column: str | None) -> list[str]:
-    """The list column, or the numeric columns, that hold the matrix; none if nothing looks like it."""
+    """The list column or the numeric columns that hold the matrix; empty if nothing looks like it."""
     candidates = {key: [key] for key, kind in table.types.items() if tables.is_list(kind)} | _numbered_columns(table)
     if column is not None:
         return candidates.get(column) or [table.require(column)]
@@ -309,7 +326,7 @@ def _numbered_columns(table: Table) -> dict[str, list[str]]:
 
 
 def _vector_column(table: Table, name: str, column: str | None) -> str | None:
-    """The column of a vector: the one named, the one that bears the name, or for other names the only one there is."""
+    """The column of a vector: the one that is asked for, one with a usual name, or for other names the only one."""
     if column is not None:
         return table.require(column)
     if name in tables.VECTOR_NAMES:
@@ -329,7 +346,7 @@ def _array_matrix(array: npt.NDArray[Any] | Npy | Sparse, name: str) -> Matrix:
             f"{name} must have two dimensions (rows, columns), got shape {array.shape}" + BINARY.get(name, "")
         )
     dtype = checks.floats(np.empty(0, array.dtype), name).dtype
-    data = array if isinstance(array, (Npy, Sparse)) else HeldRows(array)
+    data: Rows = array if isinstance(array, (Npy, Sparse)) else HeldRows(array)
     return Matrix(array.shape[0], array.shape[1], dtype, None, data)
 
 
@@ -356,7 +373,7 @@ def _list_matrix(table: Table, name: str, column: str, ids: Ids | None) -> Matri
 
 
 def _first_length(table: Table, column: str) -> int:
-    """The length of a list column's first list; the others are held to it as they are read."""
+    """The length of a list column's first list; the others are compared with it when they are read."""
     for batch in table.batches([column], 1, 0, 1):
         tables.refuse_nulls(batch.column(column), 0, 1, table.describe(column))
         return len(batch.column(column)[0])
@@ -369,7 +386,7 @@ def _refuse_ragged(lists: Any, start: int, width: int, title: str) -> None:
         row = int(np.argmax(lengths != width))
         raise InputError(
             f"{title} holds {lengths[row]} numbers in row {start + row}, but {width} in row 0: "
-            "the lists must be equally long"
+            "all lists must have the same length"
         )
 
 

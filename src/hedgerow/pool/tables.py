@@ -127,7 +127,9 @@ class Table:
 
     def missing(self, name: str) -> InputError:
         """The error to raise where no column looks like `name`."""
-        return InputError(f"{self.title} has no column that looks like {name}: name one of {self.list_columns()}")
+        return InputError(
+            f"{self.title} has no column that looks like {name}: name one of {self.list_columns()}{_option(name)}"
+        )
 
     def find(self, name: str, known: Collection[str]) -> str | None:
         """The one column whose name, in lower case, is among `known`; None if there is none."""
@@ -141,7 +143,8 @@ class Table:
         """The one that fits; None if there is none. Of several the caller must name one."""
         if len(fitting) > 1:
             raise InputError(
-                f"{self.title} has more than one column that may hold the {name} ({', '.join(fitting)}): name one"
+                f"{self.title} has more than one column that may hold the {name} ({', '.join(fitting)}): "
+                f"{'rename all but one' if name in ('rows', 'picks') else 'name one'}{_option(name)}"
             )
         return fitting[0] if fitting else None
 
@@ -152,6 +155,19 @@ class Table:
             refuse_nulls(values, start, 1, self.describe(column))
             yield start, values.dictionary_decode() if hasattr(values, "dictionary_decode") else values
             start += len(values)
+
+
+def _option(name: str) -> str:
+    """How to name the column of an input, on the command line and in Python."""
+    if name in ("rows", "picks"):
+        return ""
+    if name == "classes":
+        return " (--class-column)"
+    if name == "ids":
+        return " (--id-column, or id_column= of hedgerow.pool.open_matrix)"
+    function = "as_vector" if name in VECTOR_NAMES else "open_matrix"
+    python = f"column= of hedgerow.pool.{function}"
+    return f" ({python})" if name in ("clusters", "labels") else f" (--column, or {python})"
 
 
 def fill(whole: npt.NDArray[Any], pieces: Iterable[tuple[int, npt.NDArray[Any]]], first: int = 0) -> npt.NDArray[Any]:
