@@ -12,6 +12,7 @@ import pytest
 
 from hedgerow import __version__, pool
 from hedgerow.errors import InputError, StoreError
+from hedgerow.pool.outputs import check_output
 
 N, WIDTH = 500, 6
 
@@ -418,3 +419,17 @@ def test_columns_of_unequal_length_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="same rows"):
         pool.write_table(tmp_path / "out.parquet", {"a": np.zeros(2), "b": np.zeros(3)}, {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_is_an_input_is_refused(tmp_path: Path, values: npt.NDArray[Any]) -> None:
+    """Also where the input is the folder, the pattern or the list that the file belongs to."""
+    path = write(tmp_path / "a.parquet", {"embedding": lists(values)})
+    other = write(tmp_path / "b.parquet", {"embedding": lists(values)})
+    (tmp_path / "link.parquet").symlink_to(path)
+    for given in (path, tmp_path, tmp_path / "*.parquet", [other, path], f"file://{path}", tmp_path / "link.parquet"):
+        with pytest.raises(StoreError, match=r"a.parquet is an input: name another file to write"):
+            pool.check_target(path, force=True, inputs=[None, values, given])
+        with pytest.raises(StoreError, match=r"a.parquet is an input: name another file to write"):
+            check_output(path, force=True, inputs=[given])
+    pool.check_target(path, force=True, inputs=[other])
+    pool.check_target(tmp_path / "new.parquet", force=False, inputs=[path])

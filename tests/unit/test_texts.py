@@ -27,6 +27,10 @@ def test_csv_columns_have_the_narrowest_type(tmp_path: Path) -> None:
         "name, long": ["ä", "b\nc"],
     }
     assert table.dtype("id") == np.int64
+    (tmp_path / "b.csv").write_text("id,key\n9223372036854775807,9223372036854775808\n-1,1\n")
+    table = open_table(tmp_path / "b.csv")
+    assert table.read("id").tolist() == [9223372036854775807, -1]
+    assert table.read("key").tolist() == ["9223372036854775808", "1"]  # beyond int64, and never a float
 
 
 def test_predictions_in_csv_and_json_lines(tmp_path: Path) -> None:
@@ -51,6 +55,15 @@ def test_several_text_files_are_one_table(tmp_path: Path) -> None:
     (tmp_path / "b1.jsonl").write_text('{"x": 1}\n')
     (tmp_path / "b2.jsonl").write_text('{"x": 0.5}\n')
     assert open_table(str(tmp_path / "b*.jsonl")).read("x").tolist() == [1.0, 0.5]
+
+
+def test_strings_that_look_like_times_stay_strings(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"x": 1, "id": "2026-01-02 03:04:05"}\n{"x": 2, "id": "2026-01-02T00:00:00Z"}\n')
+    (tmp_path / "a.csv").write_text("x,id\n1,2026-01-02 03:04:05\n2,2026-01-02T00:00:00Z\n")
+    for name in ("a.jsonl", "a.csv"):
+        table = open_table(tmp_path / name)
+        assert list(table.types) == ["x", "id"]
+        assert table.read("id").tolist() == ["2026-01-02 03:04:05", "2026-01-02T00:00:00Z"]
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,8 @@
 
 from hedgerow.pool.ids import Ids, align, find_ids, match_ids, open_ids
 from hedgerow.pool.listings import Listing, find_rows, read_listing
-from hedgerow.pool.matrices import (
-    Matrix,
-    as_matrix,
-    as_vector,
-    check_target,
-    count_rows,
-    holds_vector,
-    make_table,
-    open_matrix,
-    read_metadata,
-    write_table,
-)
+from hedgerow.pool.matrices import Matrix, as_matrix, as_vector, count_rows, holds_vector, open_matrix
+from hedgerow.pool.outputs import check_target, make_table, read_metadata, write_table
 from hedgerow.pool.tables import Table, open_source
 
 __all__ = [

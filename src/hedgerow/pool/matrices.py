@@ -1,4 +1,4 @@
-"""Matrices and vectors from any source, whole, in chunks or in ranges; tables out.
+"""Matrices and vectors from any source, whole, in chunks or in ranges.
 
 A matrix (embeddings, probabilities, logits) is an array, or in a table one list column or one numeric column per
 dimension, in file order; `tables.py` opens the sources. Parquet is read in batches, so that `Matrix.chunks` holds one
@@ -11,17 +11,16 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import __version__, checks, store
+from hedgerow import checks
 from hedgerow.errors import InputError, StoreError
-from hedgerow.pool import sources, tables
+from hedgerow.pool import tables
 from hedgerow.pool.arrays import Npy, Sparse
 from hedgerow.pool.ids import Ids, find_ids
 from hedgerow.pool.tables import Table
@@ -249,47 +248,6 @@ def count_rows(source: Any, name: str) -> int:
     return opened.n if isinstance(opened, Table) else int((*opened.shape, 1)[0])
 
 
-def write_table(
-    path: str | Path, columns: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str], *, force: bool = False
-) -> None:
-    """Write one-dimensional columns of equal length as Parquet, whole or not at all."""
-    import pyarrow.parquet as pq
-
-    table = make_table(columns)
-    check_target(path, force=force)
-    with store.atomic_write(path, force=force) as temporary:
-        stored = {"hedgerow.version": __version__, **metadata}
-        pq.write_table(table.replace_schema_metadata(stored), temporary)
-
-
-def make_table(columns: Mapping[str, npt.NDArray[Any]]) -> Any:
-    """One-dimensional columns of equal length as an Arrow table."""
-    import pyarrow as pa
-
-    checks.same_length({name: len(values) for name, values in columns.items()})
-    return pa.table({name: _arrow_array(values, name) for name, values in columns.items()})
-
-
-def check_target(path: str | Path, *, force: bool, inputs: Iterable[str | Path | None] = ()) -> None:
-    """Refuse a file that could not be read again, or that is one of the inputs; to be called before the long work."""
-    if Path(path).suffix.lower() != ".parquet":
-        raise StoreError(f"{path} would be Parquet: name a file that ends in .parquet")
-    for given in inputs:
-        if given is not None and Path(given).exists() and Path(path).exists() and Path(path).samefile(given):
-            raise StoreError(f"{path} is an input: name another file to write")
-    store.check_target(path, force=force)
-
-
-def read_metadata(path: str | Path) -> dict[str, str]:
-    """The metadata that `write_table` stored; empty for a Parquet file without any."""
-    import pyarrow.parquet as pq
-
-    file = sources.find_file(path, "the file")
-    with sources.reading(file, "Parquet"):
-        found = pq.read_schema(file).metadata or {}
-    return {key.decode(): value.decode(errors="replace") for key, value in found.items()}
-
-
 # Choosing columns.
 
 
@@ -388,12 +346,3 @@ def _refuse_ragged(lists: Any, start: int, width: int, title: str) -> None:
             f"{title} holds {lengths[row]} numbers in row {start + row}, but {width} in row 0: "
             "all lists must have the same length"
         )
-
-
-def _arrow_array(values: npt.NDArray[Any], name: str) -> Any:
-    import pyarrow as pa
-
-    try:
-        return pa.array(values, pa.string()) if values.dtype.kind in "OU" else pa.array(values)
-    except pa.ArrowException as error:
-        raise InputError(f"{name} cannot be written as Parquet: {error}") from error

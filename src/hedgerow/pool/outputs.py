@@ -6,7 +6,6 @@ alone.
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks, store
+from hedgerow import __version__, checks, store
 from hedgerow.errors import InputError, StoreError
-from hedgerow.pool import matrices, sources, tables
+from hedgerow.pool import sources, tables
 
 Columns = Mapping[str, npt.NDArray[Any]]
 
@@ -26,16 +25,33 @@ SUFFIXES = (".parquet", ".csv", ".jsonl")
 CHUNK = 1 << 16  # rows turned into Python objects at a time
 
 
+def check_target(path: str | Path, *, force: bool, inputs: Iterable[Any] = ()) -> None:
+    """Refuse a file that would not be Parquet, cannot be written or is one of the inputs; before the long work."""
+    if Path(path).suffix.lower() != ".parquet":
+        raise StoreError(f"{path} would be Parquet: name a file that ends in .parquet")
+    _refuse_inputs(path, inputs)
+    store.check_target(path, force=force)
+
+
 def check_output(path: str | Path, *, force: bool, inputs: Iterable[Any] = ()) -> None:
-    """Refuse a file that cannot be written, or that is one of the inputs; to be called before the long work."""
+    """Refuse a file that cannot be written or is one of the inputs; to be called before the long work."""
     if str(path) == STDOUT:
         return
     if Path(path).suffix.lower() not in SUFFIXES:
         raise StoreError(f"{path}: the suffix must be {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
-    for given in inputs:
-        if isinstance(given, (str, os.PathLike)) and _is_same_file(Path(path), Path(given)):
-            raise StoreError(f"{path} is an input: name another file to write")
+    _refuse_inputs(path, inputs)
     store.check_target(path, force=force)
+
+
+def write_table(path: str | Path, columns: Columns, metadata: Mapping[str, str], *, force: bool = False) -> None:
+    """Write one-dimensional columns of equal length as Parquet, whole or not at all."""
+    import pyarrow.parquet as pq
+
+    table = make_table(columns)
+    check_target(path, force=force)
+    with store.atomic_write(path, force=force) as temporary:
+        stored = {"hedgerow.version": __version__, **metadata}
+        pq.write_table(table.replace_schema_metadata(stored), temporary)
 
 
 def write_columns(
@@ -49,32 +65,56 @@ def write_columns(
     check_output(path, force=force)
     suffix = Path(path).suffix.lower()
     if suffix == ".parquet":
-        matrices.write_table(path, columns, metadata, force=force)
+        write_table(path, columns, metadata, force=force)
         return
     with store.atomic_write(path, force=force) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         _write_lines(file, columns, suffix == ".jsonl")
 
 
 def read_columns(path: str | Path, name: str) -> dict[str, npt.NDArray[Any]]:
-    """What `write_columns` wrote, columns in file order.
-
-    CSV does not tell "7" from 7: a column whose values are all written as whole numbers (without leading zeros) is
-    int64, as decimal numbers float64, else strings.
-    """
-    file = sources.find_file(path, name)
-    suffix = file.suffix.lower()
-    if suffix == ".csv":
-        return _read_csv(file, name)
-    if suffix == ".jsonl":
-        return _read_json_lines(file, name)
-    opened = tables.open_source(file, name)
+    """The columns that `write_columns` wrote, in file order; `texts.py` says which types those of CSV have."""
+    opened = tables.open_source(path, name)
     if not isinstance(opened, tables.Table):
         raise InputError(f"{name}: {path} has no named columns: a {', '.join(SUFFIXES)} file is needed")
     return {column: opened.read(column) for column in opened.types}
 
 
-def _is_same_file(one: Path, other: Path) -> bool:
-    return one.exists() and other.exists() and one.samefile(other)
+def read_metadata(path: str | Path) -> dict[str, str]:
+    """The metadata that `write_table` stored; empty for a Parquet file without any."""
+    import pyarrow.parquet as pq
+
+    file = sources.find_file(path, "the file")
+    with sources.reading(file, "Parquet"):
+        found = pq.read_schema(file).metadata or {}
+    return {key.decode(): value.decode(errors="replace") for key, value in found.items()}
+
+
+def make_table(columns: Columns) -> Any:
+    """One-dimensional columns of equal length as an Arrow table."""
+    import pyarrow as pa
+
+    checks.same_length({name: len(values) for name, values in columns.items()})
+    return pa.table({name: _arrow_array(values, name) for name, values in columns.items()})
+
+
+def _refuse_inputs(path: str | Path, inputs: Iterable[Any]) -> None:
+    """Raises `StoreError` if the file to write is one of the inputs' files."""
+    target = Path(path)
+    if not target.exists():
+        return
+    for source in inputs:
+        for file in sources.find_files(source, "the input") if sources.is_location(source) else []:
+            if not sources.is_url(file) and target.samefile(file):
+                raise StoreError(f"{path} is an input: name another file to write")
+
+
+def _arrow_array(values: npt.NDArray[Any], name: str) -> Any:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, pa.string()) if values.dtype.kind in "OU" else pa.array(values)
+    except pa.ArrowException as error:
+        raise InputError(f"{name} cannot be written as Parquet: {error}") from error
 
 
 def _write_lines(file: TextIO, columns: Columns, as_json: bool) -> None:
@@ -96,48 +136,3 @@ def _shorten(values: npt.NDArray[Any]) -> list[Any]:
         return [float(str(value)) for value in values]
     listed: list[Any] = values.tolist()
     return listed
-
-
-def _read_csv(path: Path, name: str) -> dict[str, npt.NDArray[Any]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            heading, *records = list(csv.reader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{name}: {path} cannot be read as CSV: {sources.first_line(error)}") from error
-    for line, record in enumerate(records, 2):
-        if len(record) != len(heading):
-            raise InputError(f"{name}: line {line} of {path} has {len(record)} fields, the heading has {len(heading)}")
-    return {key: _parse_texts([record[at] for record in records]) for at, key in enumerate(heading)}
-
-
-def _parse_texts(texts: list[str]) -> npt.NDArray[Any]:
-    try:
-        numbers = [int(text) for text in texts]
-        if [str(number) for number in numbers] == texts:
-            return np.array(numbers, np.int64)
-        return np.array(texts, np.object_)
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return np.array([float(text) for text in texts], np.float64)
-    except ValueError:
-        return np.array(texts, np.object_)
-
-
-def _read_json_lines(path: Path, name: str) -> dict[str, npt.NDArray[Any]]:
-    records: list[dict[str, Any]] = []
-    try:
-        for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            records.append(json.loads(text))
-            if not isinstance(records[-1], dict) or records[-1].keys() != records[0].keys():
-                raise InputError(f"{name}: line {line} of {path} does not have the keys of line 1")
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{name}: {path} cannot be read as JSON lines: {sources.first_line(error)}") from error
-    return {key: _gather([record[key] for record in records]) for key in (records[0] if records else {})}
-
-
-def _gather(values: list[Any]) -> npt.NDArray[Any]:
-    kinds = {type(value) for value in values}
-    if kinds <= {int}:
-        return np.array(values, np.int64)
-    return np.array(values, np.float64 if kinds <= {int, float} else np.object_)

@@ -9,7 +9,7 @@ from typing import Any
 from hedgerow.errors import InputError
 from hedgerow.pool.sources import file_kind, open_bytes, reading
 
-_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"  # so many digits always fit in int64
+_WHOLE = r"^(0|-?[1-9][0-9]*)$"
 _PADDED = r"^[+-]?0[0-9]"  # no number, but a key such as 007
 
 
@@ -45,11 +45,18 @@ def _read_csv(path: str) -> Any:
 
 
 def _read_json(path: str) -> Any:
+    """One object per line; strings stay strings, also those that Arrow would take for timestamps."""
     import pyarrow as pa
     from pyarrow import json
 
     with reading(path, "JSON lines"), open_bytes(path) as file:
-        return json.read_json(pa.BufferReader(file.read()))
+        content = pa.py_buffer(file.read())
+        table = json.read_json(pa.BufferReader(content))
+        times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+        if not times:
+            return table
+        options = json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in times]))
+        return json.read_json(pa.BufferReader(content), parse_options=options).select(table.schema.names)
 
 
 def _parse(column: Any) -> Any:
@@ -57,13 +64,11 @@ def _parse(column: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if column.null_count < len(column):
-        if pc.all(pc.match_substring_regex(column, _WHOLE)).as_py():
-            return column.cast(pa.int64())
-        if pc.any(pc.match_substring_regex(column, _PADDED)).as_py():
-            return column
-        try:
-            return column.cast(pa.float64())
-        except pa.ArrowInvalid:
-            pass
-    return column
+    if column.null_count == len(column) or pc.any(pc.match_substring_regex(column, _PADDED)).as_py():
+        return column
+    # Whole numbers beyond int64 stay strings: as floats, two of them could be equal.
+    kind = pa.int64() if pc.all(pc.match_substring_regex(column, _WHOLE)).as_py() else pa.float64()
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        return column
