@@ -198,11 +198,75 @@ def test_load_refuses_a_file_of_somebody_else(tmp_path):
         ({"metric": "manhattan"}, "unknown metric"),
         ({"seed": -1}, "seed"),
         ({"seed": 0.5}, "seed"),
+        ({"centroids": "no"}, "centroids must be True or False"),
     ],
 )
 def test_bad_input(points, arguments, message):
     with pytest.raises(hr.InputError, match=message):
         hr.cluster(points, **arguments)
+
+
+def test_numbers_of_numpy_are_numbers(points, tmp_path):
+    options = {"seed": np.int64(3), "neighbors": np.int64(7), "slack": np.float32(1.5), "threshold": np.float32(0.25)}
+    plain = {name: value.item() for name, value in options.items()}
+    made = hr.cluster(points, method="certified", workdir=tmp_path / "work", **options)
+    np.testing.assert_array_equal(made.labels, hr.cluster(points, method="certified", **plain).labels)
+    assert type(made.threshold) is float
+
+
+FORMS = {
+    "columns first": np.asfortranarray,
+    "read-only": lambda points: np.frombuffer(points.tobytes(), points.dtype).reshape(points.shape),
+    "every second row": lambda points: np.repeat(points, 2, axis=0)[::2],
+    "every second column": lambda points: np.repeat(points, 2, axis=1)[:, ::2],
+    "backwards": lambda points: points[::-1].copy()[::-1],
+    "big-endian": lambda points: points.astype(">f4"),
+    "lists": lambda points: points.tolist(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("method", ["exact", "certified", "multiround", "assign"])
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+def test_the_layout_of_an_array_does_not_matter(points, form, method, metric):
+    made = hr.cluster(FORMS[form](points), method=method, metric=metric)
+    np.testing.assert_array_equal(made.labels, hr.cluster(points, method=method, metric=metric).labels)
+
+
+@pytest.mark.parametrize("method", ["exact", "certified", "multiround", "assign"])
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+@pytest.mark.parametrize("cut", [{}, {"threshold": 0}, {"threshold": 3.0}, {"average_size": 1}])
+def test_tiny_pools_and_duplicates(method, metric, cut):
+    def cluster(n):
+        return hr.cluster(np.full((n, 3), 2.0), method=method, metric=metric, **cut)
+
+    assert cluster(0).labels.tolist() == []
+    assert cluster(1).labels.tolist() == [0]
+    assert set(cluster(30).labels.tolist()) == {0}
+    assert cluster(30).threshold == cut.get("threshold", 0)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "euclidean"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_nan_in_the_last_row_is_found_before_anything_is_written(points, metric, dtype, tmp_path):
+    holed = points.astype(dtype)
+    holed[-1, -1] = np.nan
+    keep = {} if metric == "euclidean" else {"workdir": tmp_path / "work"}
+    with pytest.raises(hr.InputError, match="NaN or an infinity in row 399"):
+        hr.cluster(holed, metric=metric, **keep)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_workdir_of_another_pool_is_refused(points, tmp_path):
+    first = hr.cluster(points, method="certified", workdir=tmp_path / "work")
+    np.testing.assert_array_equal(
+        hr.cluster(points, method="certified", workdir=tmp_path / "work").labels, first.labels
+    )
+    other = points.copy()
+    other[-1, -1] += 1e-3
+    for pool, options in ((other, {}), (points, {"average_size": 3}), (points, {"seed": 1})):
+        with pytest.raises(hr.StoreError, match="belongs to another run"):
+            hr.cluster(pool, method="certified", workdir=tmp_path / "work", **options)
 
 
 # New points.

@@ -75,6 +75,25 @@ def test_neighbors_and_slack_are_taken_with_every_name(points, method):
         hr.cluster(points, method=method, slack=0.5)
 
 
+@pytest.mark.parametrize("method", [hr.Certified, hr.Assign])
+def test_a_class_is_no_method(points, method):
+    with pytest.raises(hr.InputError, match=rf"pass an instance, {method.__name__}\(\)"):
+        hr.cluster(points, method=method)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": hr.Multiround(rounds=10**12), "average_size": 4},
+        {"method": hr.Certified(slack=1e300), "average_size": 4},
+        {"method": hr.Multiround(), "threshold": 1e300},
+        {"method": hr.Certified(), "threshold": 1e300},
+    ],
+)
+def test_huge_options_end_without_a_warning(points, options):
+    assert hr.cluster(points, **options).average_size >= 4
+
+
 def test_auto_depends_on_the_size_and_the_metric(monkeypatch):
     assert methods.Auto(neighbors=4).resolve(20_000, "cosine") == hr.Exact(4)
     assert methods.Auto(slack=1.5).resolve(20_001, "cosine") == hr.Certified(slack=1.5)

@@ -262,7 +262,8 @@ def cluster(
     """
     checks.option(metric, "metric", hac.METRICS)
     checks.option(zeros, "zeros", ZEROS)
-    checks.seed(seed)
+    checks.flag(centroids, "centroids")
+    seed = checks.seed(seed)
     if threads is not None:
         checks.integer(threads, "threads", least=1)
     cut = hac.read_cut(threshold, average_size)
@@ -365,7 +366,7 @@ def leave_room(cut: hac.Cut, n: int, zeros: int) -> hac.Cut:
     if remaining < min(1, rest):
         raise InputError(
             f"an average size of {cut.average_size:g} cannot be reached: {zeros:,} of {n:,} rows are all zero and a "
-            "cluster each"
+            "cluster each; ask for a smaller average_size, or give a threshold"
         )
     return hac.Cut(average_size=max(1.0, rest / max(1, remaining)))
 

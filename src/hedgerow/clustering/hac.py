@@ -186,7 +186,7 @@ def most_clusters(n: int, average_size: float) -> int:
     """How many clusters of n points may have an average size of at least that."""
     size = checks.real(average_size, "average_size", least=1)
     if size > max(n, 1):
-        raise InputError(f"an average size of {size:g} cannot be reached with {n:,} points")
+        raise InputError(f"an average size of {size:g} cannot be reached with {n:,} points: ask for at most {n:,}")
     return int(np.floor(n / size * (1 + 1e-12)))  # 1e-12: n / (n / c) must give c again
 
 

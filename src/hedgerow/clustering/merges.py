@@ -54,8 +54,9 @@ class Limits:
     tolerance: float
 
     def of(self, kind: Any) -> tuple[Any, Any, Any]:
-        """The three as scalars of the kernels' dtype."""
-        return kind(self.threshold), kind(self.slack), kind(self.tolerance)
+        """The three as scalars of the kernels' dtype; what is beyond it is infinite."""
+        with np.errstate(over="ignore"):
+            return kind(self.threshold), kind(self.slack), kind(self.tolerance)
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,9 @@ def merge_round(active: Active, found: Neighbors, limits: Limits, team: Team) ->
     n = len(active)
     radius = find_radii(found)
     # Two that merge are within the limits of both, so whoever lists a cluster from beyond is no news to it.
-    lists = link_lists(found, (limits.slack * radius + limits.tolerance).astype(radius.dtype), team)
+    with np.errstate(over="ignore"):
+        reach = (limits.slack * radius + limits.tolerance).astype(radius.dtype)
+    lists = link_lists(found, reach, team)
     del found  # a gigabyte for ten million rows, if the caller holds it no more
     work = alive = np.arange(n, dtype=np.int32)
     logs: list[Log] = []

@@ -136,6 +136,8 @@ def read_method(given: Any, known: Mapping[str, type[Method]], options: Mapping[
             )
         checks.option(given.name, "method", known)
         return given
+    if isinstance(given, type) and given in METHODS.values():
+        raise InputError(f"method is the class {given.__name__}: pass an instance, {given.__name__}()")
     kind = known[checks.option(given, "method", known)]
     if options.get("slack") is not None and "slack" not in list_options(kind):
         checks.real(options["slack"], "slack", least=1)

@@ -60,11 +60,12 @@ class Plan:
 def grow_in_rounds(vectors: Vectors, method: Multiround, job: hac.Job) -> Dendrogram:
     """The merges of all rounds as a tree; cut at its top (or at the threshold) it gives the clusters."""
     search = Search(int(method.neighbors), hac.PAIRS, False, job.seed)
+    rounds = min(int(method.rounds), max(1, len(vectors)))  # n rounds make one merge each
     most = job.cut.most_clusters(len(vectors))
     if most is None:
-        plan = Plan(int(method.rounds), threshold=(job.cut.threshold or 0.0) / vectors.scale)
+        plan = Plan(rounds, threshold=(job.cut.threshold or 0.0) / vectors.scale)
     else:
-        plan = Plan(int(method.rounds), clusters=most)
+        plan = Plan(rounds, clusters=most)
     log = merge_precisely(vectors, plan, search, job.team, job.progress)
     return build_tree(len(vectors), replace(log, heights=vectors.scale * log.heights))
 

@@ -68,8 +68,11 @@ def find_in_cells(
     if k == 0:
         return Neighbors(ids, gaps, reach)
 
+    with np.errstate(over="ignore"):
+        farthest = points.dtype.type(reach)  # infinite if beyond float32
+
     def clear(lo: int, hi: int) -> None:
-        ids[lo:hi], gaps[lo:hi], worst[lo:hi] = -1, np.inf, reach
+        ids[lo:hi], gaps[lo:hi], worst[lo:hi] = -1, np.inf, farthest
 
     team.ranges(clear, n)
     local = threading.local()
