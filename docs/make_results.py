@@ -33,7 +33,7 @@ ORDER = (
     "wordlangs", "wordlangs-million", "wordlangs-typos", "wordlangs-distinct", "delicious", "bibtex", "tmc2007",
     "corel5k", "enron", "goemotions", "wordlangs-small", "cifar10-vgg16", "cifar100-vgg16", "svhn-vgg16",
 )  # fmt: skip
-DRAWN_ELSEWHERE: set[str] = set()
+DRAWN_ELSEWHERE = {"walk.svg"}  # by draw_walk.py
 NO_FILES = ("redundant-digits", "words")  # data sets that come with packages
 COMPARED = (
     "cluster-margin", "cluster-margin-pairs", "cluster-margin-pairs, power 1", "cluster-margin-pairs, power 1, quota",

@@ -100,10 +100,12 @@ def test_examples_run_as_they_stand(page, tmp_path):
         assert printed[1].endswith(printed[0]), "the shell lines of the README do not give what its Python lines give"
 
 
-def test_the_readme_opens_with_all_it_takes():
-    """One sentence, the walk, the two commands, ten lines of Python and six of shell, in thirty lines."""
+def test_the_first_screen_of_the_readme_has_all_it_takes():
+    """What it is, a picture, how to install it, the two commands, ten lines of Python and six of shell."""
     lines = (ROOT / "README.md").read_text().splitlines()
-    opening = "\n".join(lines[:30])
+    opening = "\n".join(lines[:45])
+    assert "batch active learning" in "\n".join(lines[:5]).lower()
+    assert "](docs/figures/walk.svg)" in opening
     python, shell = (
         re.search(r"```python\n(.*?)```", opening, re.DOTALL),
         re.search(r"```sh\n(.*?)```", opening, re.DOTALL),
@@ -112,9 +114,13 @@ def test_the_readme_opens_with_all_it_takes():
     assert shell is not None
     assert len(python[1].splitlines()) <= 10
     assert len(shell[1].splitlines()) <= 6
-    assert "make demo" in opening
-    assert "make test" in opening
-    assert "strategies" in opening
+    assert all(line in opening for line in ("pip install .", "make demo", "make test"))
+
+
+@pytest.mark.parametrize("page", tree.pages(), ids=page_name)
+def test_no_page_installs_the_unpublished_package_by_name(page):
+    """Whoever registers the name would be installed."""
+    assert not re.search(r"pip install [^\n`]*\bhedgerow\b", page.read_text())
 
 
 @pytest.mark.parametrize("name", GENERATED)
