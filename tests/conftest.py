@@ -39,8 +39,9 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """`run("select", ...)` is `hedgerow select ...` in this process, which saves the start of an interpreter."""
-    from hedgerow import cli
+    from hedgerow import cli, progress
 
+    monkeypatch.setattr(progress, "QUIET_SECONDS", float("inf"))  # compiling on a new machine may take minutes
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main installs its own
 
     def call(*arguments: Any) -> Answer:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-START = "from hedgerow.cli import main\nif __name__ == '__main__':\n    main()"
+# Without progress lines, which would depend on how long kernels take to compile.
+QUIET = "from hedgerow import progress\nprogress.QUIET_SECONDS = float('inf')\n"
+START = QUIET + "from hedgerow.cli import main\nif __name__ == '__main__':\n    main()"
 
 
 @dataclass(frozen=True)

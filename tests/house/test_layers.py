@@ -79,7 +79,7 @@ def test_a_module_imports_only_what_stands_below_it(module):
     assert not wrong, f"{module} imports what stands above it: {wrong}"
 
 
-@pytest.mark.parametrize("module", ROOMS)
+@pytest.mark.parametrize("module", [module for module in ROOMS if module != "__main__"])
 def test_nobody_imports_the_front_door(module):
     names = {found.imported for found in tree.imports(module) if found.importer != found.imported}
     assert not {name for name in names if re.match(r"hedgerow\.(cli|web)\b", name) and room(module) not in name}

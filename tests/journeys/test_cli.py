@@ -17,7 +17,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow import store
-from shell import Answer, Run, one_line
+from shell import QUIET, Answer, Run, one_line
 
 N, CLASSES = 400, 4
 IDS = [f"image-{row:03}" for row in range(N)]
@@ -113,13 +113,13 @@ def test_cluster_in_rounds_with_zeros_and_centroids(files: Path, run: Run) -> No
         (["predictions.parquet"], 1, ["no column that looks like embeddings: name one of id, probabilities"]),
         (["pool.npy", "--metric", "cosin"], 1, ["did you mean 'cosine'?"]),
         (["pool.npy", "--method", "exakt"], 1, ["did you mean 'exact'?"]),
-        (["pool.npy", "--average-size", 4, "--threshold", 1], 1, ["exactly one of average_size, threshold"]),
+        (["pool.npy", "--average-size", 4, "--threshold", 1], 1, ["exactly one of threshold, average_size"]),
         (["pool.npy", "--average-size", 0.5], 1, ["average_size must be at least 1"]),
         (["pool.npy", "--average-size", "many"], 2, ["--average-size", "hedgerow cluster --help"]),
         (["pool.npy", "--subset", 0.5], 1, ["subset goes with method='assign'"]),
         (["pool.npy", "--method", "assign", "--subset", "none.txt"], 1, ["none.txt does not exist"]),
         (["pool.npy", "--method", "assign", "--subset", 2], 1, ["at most 1"]),
-        (["pool.npy", "--metric", "euclidean", "--centroids"], 1, ["--centroids goes with"]),
+        (["pool.npy", "--metric", "euclidean", "--centroids"], 1, ["--centroids needs the metric"]),
         (["pool.npy", "--bogus"], 2, ["--bogus"]),
         ([], 2, ["POOL"]),
         (["twice.parquet"], 1, ["'a' more than once"]),
@@ -226,6 +226,9 @@ def write_bad_files() -> None:
     chances = np.load("predictions.npy")
     pq.write_table(pa.table({"id": IDS[::-1], "probabilities": list(chances)}), "turned.parquet")
     pq.write_table(pa.table({"id": ["x", *IDS[1:]], "probabilities": list(chances)}), "other.parquet")
+    pq.write_table(pa.table({"id": [*IDS[:-1], IDS[1]], "probabilities": list(chances)}), "twice.parquet")
+    pq.write_table(pa.table({"id": np.arange(N), "probabilities": list(chances)}), "numbered.parquet")
+    pq.write_table(pa.table({"id": IDS[1:], "cluster": np.arange(N - 1)}), "few.parquet")
     pq.write_table(pa.table({"id": IDS, "loss": np.ones(N), "note": IDS}), "loss.parquet")
     pq.write_table(pa.table({"id": [IDS[0], "x", "y"]}), "strangers.parquet")
     np.save("short.npy", chances[:-1])
@@ -242,15 +245,27 @@ def write_bad_files() -> None:
         (["predictions.parquet", "--column", "p"], 1, ["no column 'p': it has id, probabilities"]),
         (["loss.parquet"], 1, ["margins or probabilities: name one of id, loss, note"]),
         (["predictions.npy", "--strategy", "cluster-margins"], 1, ["did you mean 'cluster-margin'?"]),
-        (["predictions.npy", "--strategy", "coreset"], 1, ["'coreset' needs --embeddings"]),
-        (["predictions.npy", "--strategy", "margin", "--partitions", 2], 1, ["--partitions", "'margin'"]),
-        (["predictions.npy", "--strategy", "margin", "--power", 2], 1, ["--power", "'margin'"]),
+        (["predictions.npy", "--strategy", "coreset"], 1, ["'coreset' needs embeddings", "--embeddings FILE"]),
+        (["predictions.npy", "--strategy", "margin", "--partitions", 2], 1, ["'margin' has no option 'partitions'"]),
+        (["predictions.npy", "--strategy", "margin", "--power", 2], 1, ["'margin' has no option 'power': it has none"]),
         (["predictions.npy", "--power", -1], 1, ["power must be at least 0"]),
         (["predictions.npy", "--margin-factor", 0.5], 1, ["margin_factor must be at least 1"]),
-        (["predictions.npy", "--strategy", "entropy", "--logits"], 1, ["--logits"]),
         (["predictions.npy", "--seed", -1], 1, ["seed must be at least 0"]),
-        (["turned.parquet"], 1, ["in another order", "image-399 in row 0", "image-000"]),
-        (["other.parquet"], 1, ["ids do not match", "x in row 0"]),
+        (["turned.parquet", "--clusters", "labels.npy", "--embeddings", "pool.parquet"], 1, ["labels.npy has no ids"]),
+        (
+            ["other.parquet"],
+            1,
+            ["1 of 400 ids are not in the pool (clusters.parquet), the first is x", "--ignore-unknown"],
+        ),
+        (["twice.parquet"], 1, ["'image-001' more than once"]),
+        (["numbered.parquet"], 1, ["clusters.parquet holds strings", "numbered.parquet holds whole numbers"]),
+        (["predictions.parquet", "--clusters", "few.parquet"], 1, ["1 of 400 ids are not in the pool (few.parquet)"]),
+        (["predictions.npy", "--id-column", "x"], 1, ["clusters.parquet has no column 'x'"]),
+        (["predictions.npy", "--set", "power"], 1, ["'power' is not an option of the form key=value"]),
+        (["predictions.npy", "--set", "power=x"], 1, ["power must be a number or none, got 'x'"]),
+        (["predictions.npy", "--set", "colour=1"], 1, ["has no option 'colour': it has margin_factor, power"]),
+        (["predictions.npy", "--set", "power=1", "--power", 1], 1, ["--power and --set power=... are the same option"]),
+        (["predictions.npy", "--set", "power=1", "--set", "power=2"], 1, ["'power' is given twice"]),
         (["short.npy"], 1, ["short.npy has 399", "clusters.parquet has 400"]),
         (["nan.npy"], 1, ["row 9"]),
         (["unnormalized.npy"], 1, ["row 0", "sums to 2"]),
@@ -273,7 +288,7 @@ def test_select_refuses_in_one_line_and_writes_nothing(
 
 
 def test_cluster_margin_needs_clusters(files: Path, run: Run) -> None:
-    one_line(run(*select("predictions.npy", clusters=None)), 1, "'cluster-margin' needs --clusters")
+    one_line(run(*select("predictions.npy", clusters=None)), 1, "'cluster-margin' needs clusters", "--clusters FILE")
 
 
 def test_an_output_is_no_input_and_is_called_parquet(files: Path, run: Run) -> None:
@@ -354,8 +369,11 @@ def test_demo(files: Path, run: Run) -> None:
 
 
 def start(arguments: list[Any], *, stall: bool = False, limit: int | None = None, **options: Any) -> Any:
-    """A real process. `stall`: it says "ready" and waits when the file is written but not yet in its place."""
-    lines = ["import signal, sys, time, resource", "import hedgerow.store.files, hedgerow.cli"]
+    """A real process without progress lines.
+
+    stall: it says "ready" and waits when the file is written but not yet in its place.
+    """
+    lines = ["import signal, sys, time, resource", "import hedgerow.store.files, hedgerow.cli", QUIET]
     # a shell that starts tests in the background has them ignore interrupts, and so their children
     lines.append("signal.signal(signal.SIGINT, signal.default_int_handler)")
     if stall:

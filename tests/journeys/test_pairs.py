@@ -81,7 +81,8 @@ def test_ids_and_classes_in_and_out(asked: hr.Pairs, run: Run, strategy: str) ->
     assert out == f"20 of {M} pairs by {strategy} (seed 3) -> batch.parquet\n"
     batch = hr.select_pairs(strategy, 20, **given(asked), labeled=np.arange(40), seed=3)
     table = pq.read_table("batch.parquet")
-    assert table.column_names == ["id", "row", "class", "pair", "cluster", "pick"]
+    margin = ["margin"] if strategy in ("cluster-margin-pairs", "margin", "stochastic-margin", "badge") else []
+    assert table.column_names == ["id", "row", "class", "pair", *margin, "cluster", "pick"]
     assert table["pair"].to_pylist() == batch.index.tolist()
     assert table["row"].to_pylist() == batch.rows.tolist()
     assert table["id"].to_pylist() == IDS[batch.rows].tolist()
@@ -100,7 +101,7 @@ def test_one_file_is_enough_where_rows_do_not_matter(asked: hr.Pairs, run: Run) 
     each = np.load("each.npy")
     expected = hr.select_pairs("margin", 20, pairs=asked, probabilities=each, labeled=np.arange(40))
     table = pq.read_table("batch.parquet")
-    assert table.column_names == ["id", "class", "pair", "margin", "pick"]
+    assert table.column_names == ["id", "row", "class", "pair", "margin", "pick"]
     assert table["pair"].to_pylist() == expected.index.tolist()
     assert table["id"].to_pylist() == IDS[expected.rows].tolist()
     assert table["class"].to_pylist() == NAMES[expected.classes].tolist()
@@ -146,7 +147,7 @@ def test_columns_by_name(asked: hr.Pairs, run: Run) -> None:
     code, _, error = run("odd.parquet", "--pairs", "odd.parquet", "--strategy", "random", *names)
     assert (code, error) == (0, "")
     table = pq.read_table("batch.parquet")
-    assert table.column_names == ["id", "class", "pair", "margin", "pick"]
+    assert table.column_names == ["id", "row", "class", "pair", "margin", "pick"]
     assert table["class"].to_pylist() == NAMES[asked.classes[table["pair"].to_numpy()]].tolist()
 
 
@@ -159,7 +160,9 @@ def write_bad_files(asked: hr.Pairs) -> None:
     write("classless", id=ids, language=NAMES[classes])
     write("rowless", word=ids, **{"class": classes})
     write("far", row=asked.rows + 9, **{"class": classes})
-    write("turned", id=ids[::-1], probability=np.load("each.npy"), **{"class": NAMES[classes][::-1]})
+    again = np.append(np.arange(M), 5)
+    write("twins", id=ids[again], probability=np.load("each.npy")[again], **{"class": NAMES[classes][again]})
+    write("outside", id=["word-99", *ids[1:]], probability=np.load("each.npy"), **{"class": NAMES[classes]})
     write("unasked", id=[IDS[0]] * CLASSES, **{"class": np.arange(CLASSES)})
     write("numbered", row=asked.rows[:40], **{"class": NAMES[classes[:40]]})
     write("halves", id=asked.rows + 0.5, **{"class": classes})
@@ -174,9 +177,9 @@ def write_bad_files(asked: hr.Pairs) -> None:
     [
         (["matrix.parquet", "--pairs", "missing.parquet"], ["missing.parquet does not exist"]),
         (["matrix.parquet", "--pairs", "matrix.npy"], ["no named columns"]),
-        (["matrix.parquet", "--pairs", "twice.parquet"], ["1 pairs stand there more than once: row "]),
+        (["matrix.parquet", "--pairs", "twice.parquet"], ["1 pairs occur more than once: row "]),
         (["matrix.parquet", "--pairs", "strangers.parquet"], ["ids are not in the pool", "word-99"]),
-        (["matrix.parquet", "--pairs", "high.parquet"], ["pairs speak of classes that are not in 0 to 3", "class 4"]),
+        (["matrix.parquet", "--pairs", "high.parquet"], ["pairs have classes that are not in 0 to 3", "class 4"]),
         (["matrix.parquet", "--pairs", "float.parquet"], ["'class'", "whole numbers"]),
         (["matrix.parquet", "--pairs", "classless.parquet"], ["no column of classes (class): it has id, language"]),
         (["matrix.parquet", "--pairs", "rowless.parquet"], ["no column of ids (id) or rows (row)"]),
@@ -185,32 +188,39 @@ def write_bad_files(asked: hr.Pairs) -> None:
         (["matrix.parquet", "--pairs", "named.parquet"], ["class", "numbers of the columns"]),
         (["short.npy", "--pairs", "named.parquet"], ["149 numbers, but there are 150 pairs"]),
         (["wild.npy", "--pairs", "named.parquet"], ["between 0 and 1"]),
-        (["turned.parquet", "--pairs", "named.parquet"], ["differ in pair 0"]),
-        (["each.npy", "--pairs", "named.parquet", "--labeled", "all.npy"], ["20 questions", "only 0 are unlabeled"]),
+        (["twins.parquet", "--pairs", "named.parquet"], ["twins.parquet has 2 rows for pair 5", "one per pair"]),
+        (["outside.parquet", "--pairs", "named.parquet"], ["word-99, which is not among the pairs'"]),
+        (["each.npy", "--pairs", "named.parquet", "--labeled", "all.npy"], ["20 pairs", "only 0 are unlabeled"]),
         (["each.npy", "--pairs", "named.parquet", "--labeled", "shortmask.npy"], ["149", "150"]),
         (["matrix.parquet", "--pairs", "pairs.parquet", "--labeled", "unasked.parquet"], ["are not among the pool's"]),
-        (["matrix.parquet", "--pairs", "pairs.parquet", "--labeled", "labeled.csv"], ["labeled.csv"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--labeled", "labeled.csv"], ["no column of classes (class)"]),
         (
             ["each.npy", "--pairs", "named.parquet", "--labeled", "numbered.parquet"],
-            ["'row'", "name the ids there too"],
+            ["'row'", "give a column of ids there too"],
         ),
         (["each.npy", "--pairs", "halves.parquet"], ["'id'", "ids must be whole numbers or strings"]),
         (["each.npy", "--pairs", "named.parquet", "--id-column", "wrod"], ["has no column 'wrod'"]),
-        (["matrix.parquet", "--class-column", "class"], ["--class-column goes with --pairs"]),
-        (["matrix.parquet", "--pairs", "pairs.parquet", "--logits"], ["--logits does not go with --pairs"]),
+        (["matrix.parquet", "--class-column", "class"], ["--class-column needs --pairs"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--logits"], ["--logits cannot be used with --pairs"]),
         (["matrix.parquet", "--pairs", "pairs.parquet", "--strategy", "entropy"], ["unknown strategy 'entropy'"]),
         (["matrix.parquet", "--strategy", "cluster-margin-pairs"], ["unknown strategy 'cluster-margin-pairs'"]),
-        (["matrix.parquet", "--pairs", "pairs.parquet", "--per-row", 1], ["--per-row is no option", "'margin'"]),
-        (["matrix.parquet", "--pairs", "pairs.parquet", "--by-class"], ["--by-class is no option"]),
-        (["matrix.parquet", "--pairs", "pairs.parquet", "--strategy", "badge"], ["needs --embeddings"]),
-        (["matrix.parquet", "--pairs", "pairs.parquet", "--strategy", "cluster-margin"], ["needs --clusters"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--per-row", 1], ["'margin' has no option 'per_row'"]),
+        (["matrix.parquet", "--pairs", "pairs.parquet", "--by-class"], ["'margin' has no option 'by_class'"]),
+        (
+            ["matrix.parquet", "--pairs", "pairs.parquet", "--strategy", "badge"],
+            ["needs embeddings", "--embeddings FILE"],
+        ),
+        (
+            ["matrix.parquet", "--pairs", "pairs.parquet", "--strategy", "cluster-margin"],
+            ["needs clusters", "--clusters FILE"],
+        ),
     ],
 )
 def test_refused_in_one_line_and_nothing_is_written(
     asked: hr.Pairs, run: Run, arguments: list[Any], parts: list[str]
 ) -> None:
     write_bad_files(asked)
-    Path("labeled.csv").write_text("id,class\nword-00,0\n")
+    Path("labeled.csv").write_text("id,language\nword-00,0\n")
     before = sorted(Path().iterdir())
     if "--strategy" not in arguments:
         arguments = [*arguments, "--strategy", "margin"]

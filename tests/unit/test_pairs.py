@@ -64,14 +64,14 @@ def test_no_pairs_at_all():
     assert (len(asked), asked.row_count, asked.class_count) == (0, 0, 0)
     assert len(hr.select_pairs("random", 0, pairs=asked)) == 0
     assert asked.find([], []).tolist() == []
-    with pytest.raises(hr.PoolExhaustedError, match="1 questions were asked for, but only 0"):
+    with pytest.raises(hr.PoolExhaustedError, match="1 pairs were asked for, but only 0"):
         hr.select_pairs("random", 1, pairs=asked)
 
 
 @pytest.mark.parametrize(
     ("rows", "classes", "message"),
     [
-        ([0, 1, 0], [2, 2, 2], "1 pairs stand there more than once: row 0, class 2"),
+        ([0, 1, 0], [2, 2, 2], "1 pairs occur more than once: row 0, class 2"),
         (
             [1, 1, 0, 0, 5, 5, 7, 7],
             [0, 0, 1, 1, 2, 2, 3, 3],
@@ -138,7 +138,7 @@ def test_all_and_nothing(name, given):
     free = np.flatnonzero(~given["labeled"])
     assert sorted(hr.select_pairs(name, len(free), **given).index) == free.tolist()
     assert len(hr.select_pairs(name, 0, **given)) == 0
-    with pytest.raises(hr.PoolExhaustedError, match=f"201 questions were asked for, but only {len(free)}"):
+    with pytest.raises(hr.PoolExhaustedError, match=f"201 pairs were asked for, but only {len(free)}"):
         hr.select_pairs(name, 201, **given)
     assert len(hr.select_pairs(name, 201, **given, allow_short=True)) == len(free)
     given["labeled"] = np.ones(200, bool)
@@ -237,7 +237,7 @@ def test_files_and_tables(given, tmp_path):
         ({"probabilities": np.full((N, CLASSES), -0.1)}, "holds -0.1"),
         (
             {"probabilities": np.full((N, 3), 0.5)},
-            r"pairs speak of classes that are not in 0 to 2: row \d+, class [34]; .*",
+            r"pairs have classes that are not in 0 to 2: row \d+, class [34]; .*",
         ),
         (
             {"probabilities": np.full((N - 9, CLASSES), 0.5), "embeddings": None, "clusters": None},

@@ -22,13 +22,14 @@ import numpy.typing as npt
 from hedgerow import checks
 from hedgerow.clustering import cells, hac
 from hedgerow.clustering.dendrogram import Dendrogram
-from hedgerow.clustering.growth import FINEST, ROUNDING, Progress
+from hedgerow.clustering.growth import FINEST, ROUNDING
 from hedgerow.clustering.methods import Assign, Certified
 from hedgerow.clustering.vectors import BLOCK, Vectors, average_groups, measure_half
 from hedgerow.errors import InputError
 from hedgerow.kernels import centroids as kernels
 from hedgerow.machine import Team
 from hedgerow.pool import Ids
+from hedgerow.progress import Progress, ignore
 
 FEW = 8_192  # centroids that every point is compared with
 PROBES = 8  # cells whose centroids a point meets; docs/scaling.md has what that misses
@@ -179,7 +180,7 @@ def gather_centroids(vectors: Vectors, labels: npt.NDArray[Any], team: Team, row
 
 
 def find_nearest(
-    vectors: Vectors, centroids: Centroids, team: Team, rows: Rows, *, progress: Progress = hac.ignore
+    vectors: Vectors, centroids: Centroids, team: Team, rows: Rows, *, progress: Progress = ignore
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The nearest centroid of each of `rows` and its distance, in the unit of the metric. O(rows) memory, and blocks.
 

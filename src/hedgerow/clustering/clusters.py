@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import checks, kernels, pool, store
+from hedgerow import checks, pool, store
 from hedgerow.clustering import assignment, hac, multiround
 from hedgerow.clustering.assignment import Assignment, Centroids
 from hedgerow.clustering.dendrogram import Dendrogram, make_html
-from hedgerow.clustering.growth import Progress
 from hedgerow.clustering.methods import METHODS, Assign, Auto, Certified, Exact, Method, Multiround, read_method
 from hedgerow.clustering.vectors import Vectors, open_vectors, refuse_zeros, survey_rows
 from hedgerow.errors import InputError, StoreError
 from hedgerow.machine import team as use_team
 from hedgerow.pool import Ids, open_ids
+from hedgerow.progress import Progress, watch
 
 AVERAGE_SIZE = 10.0  # as in the paper for large pools: k_m = 10 k_t candidates then cover about k_t clusters
 ZEROS = ("refuse", "singletons")
@@ -107,7 +107,7 @@ class Clusters:
         return self.find_nearest(embeddings, threads=threads).labels
 
     def find_nearest(
-        self, embeddings: Any, *, threads: int | None = None, progress: Progress | None = None
+        self, embeddings: Any, *, threads: int | None = None, progress: Progress | bool | None = None
     ) -> Assignment:
         """As `assign`, with the distances to the nearest clusters and the ids of the new points."""
         if self.centroids is None:
@@ -124,13 +124,11 @@ class Clusters:
             raise InputError(f"embeddings has {matrix.width} columns, but these clusters were made from {width}")
         if matrix.ids is not None:
             matrix.ids.refuse_duplicates()
-        with use_team(threads) as team:
+        with use_team(threads) as team, watch(progress) as report:
             vectors = open_vectors(matrix.array(), self.metric, np.float32, team)
             vectors = replace(vectors, center=self.centroids.center, factor=self.centroids.factor)
             rows = np.arange(matrix.n)
-            nearest, distances = assignment.find_nearest(
-                vectors, self.centroids, team, rows, progress=progress or hac.ignore
-            )
+            nearest, distances = assignment.find_nearest(vectors, self.centroids, team, rows, progress=report)
         labels = assignment.number_points(nearest, distances <= self.threshold, self.n_clusters)
         return Assignment(labels.astype(np.int32), distances, self.n_clusters, matrix.ids)
 
@@ -244,7 +242,7 @@ def cluster(
     seed: int = 0,
     threads: int | None = None,
     workdir: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Clusters:
     """Average-linkage clusters of a pool (Algorithm 1 of the paper), made once for all rounds.
 
@@ -258,7 +256,8 @@ def cluster(
     slack (1.1), subset (0.1), rounds (3).
     zeros (cosine): rows of zeros have no direction; "refuse" them, or make each a cluster of its own ("singletons").
     centroids: keep what `Clusters.assign` needs for new points, n_clusters x d float32. workdir (exact, certified): a
-    folder for finished phases; an interrupted run continues from there.
+    folder for finished phases; an interrupted run continues from there. progress: True shows a progress bar; or a
+    callable progress(phase, share).
     """
     checks.option(metric, "metric", hac.METRICS)
     checks.option(zeros, "zeros", ZEROS)
@@ -281,8 +280,8 @@ def cluster(
         row_ids.refuse_duplicates()
     if metric == "euclidean":
         return replace(cut_quadratic(matrix.array(), chosen, cut), row_ids=row_ids)
-    with use_team(threads) as team, kernels.announce(progress):
-        job = hac.Job(cut, seed, team, progress or hac.ignore, workdir)
+    with use_team(threads) as team, watch(progress) as report:
+        job = hac.Job(cut, seed, team, report, workdir)
         made = cluster_points(matrix.array(), metric, chosen, job, zeros, centroids)
     return replace(made, row_ids=row_ids)
 

@@ -8,9 +8,8 @@ found. Each pass cuts the tree at the cap, sums the clusters anew from the point
 A state is all that the next round needs; with a folder to keep it in, a run goes on after a kill as if uninterrupted.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from hedgerow.clustering.neighbors import Neighbors
 from hedgerow.clustering.vectors import Vectors, average_groups
 from hedgerow.kernels import forest
 from hedgerow.machine import Team
+from hedgerow.progress import Progress
 from hedgerow.store.checkpoints import Checkpoints
 
 HARDER = 2.0  # how many times as many pairs of cells are compared in a pass
@@ -29,8 +29,6 @@ MOST_PASSES = 16  # two or three are usual
 STATE_FORMAT = 2  # of the files in a workdir: one written in another format is refused
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # of a gap, relative to the largest half norm
 FINEST = 4 * ROUNDING[np.float32]  # likewise: gaps below are told apart in float64
-
-Progress: TypeAlias = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)

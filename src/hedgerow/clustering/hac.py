@@ -24,15 +24,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow import __version__, checks, kernels, machine, pool
+from hedgerow import __version__, checks, machine, pool
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
-from hedgerow.clustering.growth import FINEST, STATE_FORMAT, Goal, Progress, grow, largest_half
+from hedgerow.clustering.growth import FINEST, STATE_FORMAT, Goal, grow, largest_half
 from hedgerow.clustering.layout import Search
 from hedgerow.clustering.methods import Certified, Exact, Method, read_method
 from hedgerow.clustering.vectors import Vectors, open_vectors
 from hedgerow.errors import HedgerowWarning, InputError
 from hedgerow.machine import Team, available
 from hedgerow.machine import team as use_team
+from hedgerow.progress import Progress, watch
 from hedgerow.store.checkpoints import Checkpoints, open_checkpoints
 
 METRICS = ("cosine", "sqeuclidean", "euclidean")
@@ -98,7 +99,7 @@ def linkage(
     seed: int = 0,
     threads: int | None = None,
     workdir: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Dendrogram:
     """The average-linkage tree of a pool: complete, or only as far as a cut needs it.
 
@@ -108,7 +109,8 @@ def linkage(
     O(n^1.2 d) on embeddings). neighbors (15) and slack (1.1, certified only) are options of the methods, which may also
     be given here with a name.
     threshold: make all merges up to this height and no other. average_size: make at least the merges that clusters of
-    this average size need. workdir: a folder for finished phases; an interrupted run continues from there.
+    this average size need. workdir: a folder for finished phases; an interrupted run continues from there. progress:
+    True shows a progress bar; or a callable progress(phase, share).
     """
     checks.option(metric, "metric", METRICS)
     chosen = read_method(method, METHODS, {"neighbors": neighbors, "slack": slack})
@@ -121,9 +123,9 @@ def linkage(
     cut.most_clusters(len(raw))  # refuses an average size that cannot be reached
     if metric == "euclidean":
         return grow_quadratic(raw, cut.threshold)
-    with use_team(threads) as team, kernels.announce(progress):
+    with use_team(threads) as team, watch(progress) as report:
         vectors = open_vectors(raw, metric, np.float32, team)
-        return grow_tree(vectors, chosen, Job(cut, seed, team, progress or ignore, workdir))
+        return grow_tree(vectors, chosen, Job(cut, seed, team, report, workdir))
 
 
 def read_cut(threshold: Any, average_size: Any) -> Cut:
@@ -204,10 +206,6 @@ def check_memory(needed: Estimate) -> None:
             HedgerowWarning,
             stacklevel=3,
         )
-
-
-def ignore(phase: str, done: float) -> None:
-    """Nobody watches."""
 
 
 def grow_quadratic(points: npt.NDArray[Any], threshold: float | None) -> Dendrogram:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hedgerow.clustering import hac
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, make_monotone
-from hedgerow.clustering.growth import FINEST, Progress, largest_half
+from hedgerow.clustering.growth import FINEST, largest_half
 from hedgerow.clustering.layout import Layout, Search, search_neighbors, sort_clusters, sort_points
 from hedgerow.clustering.merges import Active, Lists, link_lists
 from hedgerow.clustering.methods import Multiround
@@ -29,6 +29,7 @@ from hedgerow.clustering.neighbors import Neighbors
 from hedgerow.clustering.vectors import Vectors
 from hedgerow.kernels import graph as kernels
 from hedgerow.machine import Team
+from hedgerow.progress import Progress
 
 REACH = 2.0  # tau / epsilon: edges beyond epsilon count against a merge
 UNIT = 1 << 36  # the longest edge in fixed point: 1e-11 of it is seen, and 2^27 edges between two clusters can be added

@@ -1,12 +1,13 @@
-"""Which questions (row, class) of a multi-label pool to ask next: `select_pairs` (paper, section 3.2).
+"""Which (row, class) pairs of a multi-label pool to ask about next: `select_pairs` (paper, section 3.2).
 
-One does not label an example of such a pool, one asks whether a class is in it. The strategies are those of `select`,
-each as the paper turns it to pairs: `margin`, `stochastic-margin` and `random` see the questions as a pool of their
-own, `badge` too, with two classes a question; `cluster-margin` and `coreset` pick rows and then draw their questions;
+In such a pool one does not label an example but answers whether it has a class. The strategies are those of `select`,
+adapted to pairs as in the paper: `margin`, `stochastic-margin` and `random` treat the pairs as a pool of their own,
+`badge` too, with two classes per pair; `cluster-margin` and `coreset` pick rows and then draw their pairs;
 `cluster-margin-pairs` is ours. Answers, training and metrics are not here.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,12 @@ from hedgerow.errors import InputError, PoolExhaustedError
 from hedgerow.kernels import freeze
 from hedgerow.kernels.pairs import lower_rows
 from hedgerow.pairs.cluster_margin import ClusterMarginPairs
+from hedgerow.pairs.files import Columns, NamedPairs, names_pairs, read_pairs
 from hedgerow.pairs.pairs import STEP, Pairs
-from hedgerow.pairs.two_steps import ask_of_rows
+from hedgerow.pairs.two_steps import pick_by_rows
 from hedgerow.pairs.view import PairView
+from hedgerow.pool.tables import Table, refuse_column
+from hedgerow.progress import Progress, watch
 from hedgerow.strategies import (
     Badge,
     ClusterMargin,
@@ -29,9 +33,12 @@ from hedgerow.strategies import (
     Random,
     StochasticMargin,
     check_picked,
+    describe_options,
+    inputs,
     read_embeddings,
     resolve,
 )
+from hedgerow.strategies.inputs import ABSENT, Joined
 from hedgerow.strategies.view import NO_MASK
 
 __all__ = ["PAIR_STRATEGIES", "ClusterMarginPairs", "PairView", "Pairs", "select_pairs"]
@@ -46,123 +53,231 @@ PAIR_STRATEGIES: dict[str, type[Any]] = {
     "random": Random,
 }
 TWO_STEPS = (ClusterMargin, CoreSet)
-OVER_PAIRS = (Margin, StochasticMargin, Badge, Random)  # they see the questions as a pool of rows
+OVER_PAIRS = (Margin, StochasticMargin, Badge, Random)  # they treat the pairs as a pool of rows
 GIVEN_AS = {
     "margins": "pass probabilities=...",
     "row_margins": "pass probabilities=...",
     "probabilities": "pass probabilities=...",
-    "embeddings": "pass embeddings=..., a row each",
-    "clusters": "pass clusters=..., a row each, as hedgerow.cluster makes them",
+    "embeddings": "pass embeddings=... (--embeddings FILE), one per row",
+    "clusters": "pass clusters=... (--clusters FILE), one per row, as hedgerow.cluster makes them",
 }
 STREAM = 0x9A125  # sets these random numbers apart from what others draw from the same seed
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The inputs, opened and joined. chances: one probability per pair, or None where they are a matrix or absent."""
+
+    named: NamedPairs
+    joined: Joined
+    chances: npt.NDArray[Any] | None
+    absent: Mask | None  # the pairs without predictions
+    ignored: int
+
+    @property
+    def pairs(self) -> Pairs:
+        """The pairs by their numbers."""
+        return self.named.pairs
 
 
 def select_pairs(
     strategy: Any,
     k: int,
     *,
-    pairs: Pairs,
+    pairs: Any,
     probabilities: Any = None,
     embeddings: Any = None,
     clusters: Any = None,
     labeled: Any = None,
     seed: int = 0,
     allow_short: bool = False,
+    ignore_unknown: bool = False,
+    column: str | None = None,
+    id_column: str | None = None,
+    class_column: str | None = None,
+    progress: Progress | bool | None = None,
 ) -> PairBatch:
-    """The k unlabeled pairs (row, class) that `strategy` would have asked next.
+    """The k unlabeled pairs (row, class) that `strategy` would have answered next.
 
     strategy: a name out of `PAIR_STRATEGIES`, an instance such as `ClusterMarginPairs(power=1)` or `CoreSet(20)`, or a
-    callable of your own, strategy(view: PairView, k, rng) -> places in `pairs`. probabilities: (m,) that a pair's
-    answer is yes, or (n, C) that row i has class c, independent of each other. embeddings (n, d) and clusters (n,) are
-    the rows'. Arrays, tables or paths; only what the strategy needs is read. labeled: a bool mask (m,) over the pairs,
-    or places. allow_short: take what is there when fewer than k are unlabeled, or within the strategy's limits. Time
-    and memory: see the strategy; 4 bytes a pair for the margins, 4 more where probabilities are (n, C).
+    callable of your own, strategy(view: PairView, k, rng) -> positions in `pairs`.
+
+    pairs: `Pairs(rows, classes)`, or a table or file with a column of ids or rows and one of classes (numbers or
+    names). probabilities: (m,) that the answer of a pair is yes, or (n, C) that row i has class c, independent of each
+    other. embeddings (n, d) and clusters (n,): one per row. Arrays, tables or paths; only what the strategy needs is
+    read.
+
+    Inputs per row are joined by id as in `select`; probabilities (m,) in a table that has the columns of the pairs are
+    joined by pair. Pairs without predictions are not candidates, and `batch.settings["without_predictions"]` counts
+    them. column, id_column, class_column: the columns of the probabilities, ids and classes, where the names do not say
+    so.
+
+    labeled: a bool mask (m,) over the pairs, positions, or the path of a file that lists pairs (.parquet, .csv, .jsonl)
+    or positions (.npy), or a list of such paths. ignore_unknown: leave out ids and pairs that are not in the pool,
+    instead of an error. allow_short: take what is there when fewer than k are unlabeled, or within the strategy's
+    limits. progress: True shows a progress bar; or a callable progress(phase, share).
+
+    Time and memory: see the strategy; 4 bytes per pair for the margins, 4 more where probabilities are (n, C).
     """
     name, chosen = resolve(strategy, PAIR_STRATEGIES)
-    if not isinstance(pairs, Pairs):
-        raise InputError(f"pairs must be hedgerow.Pairs(rows, classes), got {type(pairs).__name__}")
-    k = checks.integer(k, "k")
-    seed = checks.seed(seed)
-    given = _open({"probabilities": probabilities, "embeddings": embeddings, "clusters": clusters})
-    n = _count_rows(pairs, given)
-    wanted = _check_needs(name, chosen, given)
-    mask = checks.labeled_mask(labeled, len(pairs), kind="pair")
-    available = len(pairs) if mask is None else len(pairs) - int(np.count_nonzero(mask))
-    if k > available and not allow_short:
-        raise PoolExhaustedError(k, available, "questions")
-    view = _look(pairs, n, given, mask, wanted)
-    k = min(k, available)
-    picked = _pick(chosen, view, k, np.random.default_rng([STREAM, seed])) if k else np.zeros(0, np.int64)
+    k, seed = checks.integer(k, "k"), checks.seed(seed)
+    sources = {"pairs": pairs, "probabilities": probabilities, "embeddings": embeddings, "clusters": clusters}
+    with watch(progress) as report:
+        report("reading", 0.0)
+        given = _open(sources, column, Columns(id_column, class_column), ignore_unknown)
+        wanted = _check_needs(name, chosen, given)
+        mask, ignored = _find_labeled(labeled, given.named, ignore_unknown)
+        closed = mask if given.absent is None else given.absent if mask is None else mask | given.absent
+        available = len(given.pairs) - (0 if closed is None else int(np.count_nonzero(closed)))
+        if k > available and not allow_short:
+            raise PoolExhaustedError(k, available, "pairs" if given.absent is None else "pairs with predictions")
+        view = _look(given, closed, wanted)
+        report("selecting", 0.5)
+        index = _pick(name, chosen, view, min(k, available), seed, allow_short)
+    settings = {
+        "options": describe_options(chosen),
+        "k": k,
+        "n": len(given.pairs),
+        "labeled": 0 if mask is None else int(np.count_nonzero(mask)),
+        "without_predictions": 0 if given.absent is None else int(np.count_nonzero(given.absent)),
+        "ignored": ignored + given.ignored,
+        "inputs": inputs.describe_inputs({**sources, "labeled": labeled}),
+    }
+    rows = given.pairs.rows[index]
+    classes = given.named.name_classes(given.pairs.classes[index])
+    clusters_of_rows = None if view.clusters is None else view.clusters[rows]
+    return PairBatch(
+        rows, classes, index, name, seed, given.named.take_ids(rows), _take_margins(given, view, index),
+        clusters_of_rows, settings,
+    )  # fmt: skip
+
+
+def _pick(
+    name: str, chosen: Callable[..., Any], view: PairView, k: int, seed: int, allow_short: bool
+) -> npt.NDArray[np.int64]:
+    """What the strategy picks, checked."""
+    rng = np.random.default_rng([STREAM, seed])
+    if k == 0:
+        picked: Any = np.zeros(0, np.int64)
+    elif isinstance(chosen, TWO_STEPS):
+        picked = pick_by_rows(chosen, view, k, rng)
+    else:
+        picked = chosen(view.flat if isinstance(chosen, OVER_PAIRS) else view, k, rng)
     if isinstance(chosen, ClusterMarginPairs) and len(picked) < k:
-        k = _accept_short(len(picked), k, allow_short)
-    index = check_picked(picked, view.flat, k, name, kind="pair")
-    return PairBatch(_freeze(pairs.rows[index]), _freeze(pairs.classes[index]), index, name, seed)
+        if not allow_short:
+            raise InputError(
+                f"{k:,} pairs were asked for, but only {len(picked):,} were found within per_row and class_quota: "
+                "loosen them, try another seed, or pass allow_short=True (--allow-short) to take what is there"
+            )
+        k = len(picked)
+    return check_picked(picked, view.flat, k, name, kind="pair")
 
 
-def _pick(chosen: Callable[..., Any], view: PairView, k: int, rng: np.random.Generator) -> Any:
-    if isinstance(chosen, TWO_STEPS):
-        return ask_of_rows(chosen, view, k, rng)
-    return chosen(view.flat if isinstance(chosen, OVER_PAIRS) else view, k, rng)
-
-
-def _accept_short(found: int, k: int, allow_short: bool) -> int:
-    if not allow_short:
-        raise InputError(
-            f"{k:,} questions were asked for, but the walk found {found:,} within per_row and class_quota: loosen "
-            "them, try another seed, or pass allow_short=True (--allow-short) to take what is there"
-        )
-    return found
-
-
-def _freeze(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    values.flags.writeable = False
-    return values
+def _take_margins(given: Given, view: PairView, index: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | None:
+    """The margins of the picks, where the probabilities were read."""
+    if view.margins is not None:
+        return view.margins[index]
+    chances = view.probabilities if view.probabilities is not None else given.chances
+    return None if chances is None else measure_margins(chances[index])
 
 
 # What goes in.
 
 
-def _open(sources: dict[str, Any]) -> dict[str, Any]:
-    """What is given, opened: matrices not yet read, vectors as arrays. Probabilities may be either."""
-    opened: dict[str, Any] = {}
-    for key, source in sources.items():
-        if source is None:
-            continue
-        if key == "clusters":
-            opened[key] = pool.as_vector(getattr(source, "labels", source), key)
-        elif key == "probabilities" and _is_a_pair_each(source):
-            opened[key] = checks.vector(pool.as_vector(source, "pair probabilities"), key)
-        else:
-            opened[key] = pool.open_matrix(source, key)
-    return opened
+def _open(sources: dict[str, Any], column: str | None, columns: Columns, ignore_unknown: bool) -> Given:
+    """The pairs and everything that is known about them and their rows; matrices are not read."""
+    pairs, probabilities = sources["pairs"], sources["probabilities"]
+    is_matrix = probabilities is not None and not _has_one_per_pair(probabilities, column)
+    per_row = {name: sources[name] for name in ("embeddings", "clusters")}
+    per_row["probabilities"] = probabilities if is_matrix else None
+    joined = _join_rows(per_row, column, columns.ids, [pairs, None if is_matrix else probabilities], ignore_unknown)
+    if isinstance(pairs, Pairs):
+        named = NamedPairs(pairs, columns, joined.ids)
+    else:
+        opened = _open_pairs(pairs)
+        named = read_pairs(
+            opened, joined.ids, columns, rows_known=bool(joined.inputs), classes_known=is_matrix,
+            title=inputs.name_source("pairs", pairs),
+        )  # fmt: skip
+    chances, absent, unknown = None, None, 0
+    if probabilities is not None and not is_matrix:
+        chances, absent, unknown = _read_vector(probabilities, column, named, ignore_unknown)
+    matrix = joined.inputs["probabilities"].data if is_matrix else None
+    n = joined.n if joined.inputs else named.pairs.row_count
+    named.pairs.refuse_outside(n, None if matrix is None else matrix.width)
+    without = joined.find_absent()
+    if without is not None:
+        absent = without[named.pairs.rows]
+    return Given(named, Joined(n, joined.ids, joined.inputs, joined.rows), chances, absent, joined.unknown + unknown)
 
 
-def _is_a_pair_each(source: Any) -> bool:
-    return not isinstance(source, pool.Matrix) and pool.holds_vector(source, "pair probabilities")
+def _open_pairs(source: Any) -> Any:
+    if isinstance(source, (tuple, np.ndarray)):
+        raise InputError(f"pairs must be hedgerow.Pairs(rows, classes), a table or a path, got {type(source).__name__}")
+    return inputs.open_rows(source, "pairs")
 
 
-def _count_rows(pairs: Pairs, given: dict[str, Any]) -> int:
-    """The pool's size: that of what is given a row each, or as many rows as the pairs speak of."""
-    chances = given.get("probabilities")
-    matrices = {key: one.n for key, one in given.items() if isinstance(one, pool.Matrix)}
-    lengths = matrices | ({"clusters": len(given["clusters"])} if "clusters" in given else {})
-    if isinstance(chances, np.ndarray) and len(chances) != len(pairs):
+def _has_one_per_pair(source: Any, column: str | None) -> bool:
+    return not isinstance(source, pool.Matrix) and pool.holds_vector(source, "pair probabilities", column=column)
+
+
+def _join_rows(
+    per_row: dict[str, Any], column: str | None, id_column: str | None, others: list[Any], ignore_unknown: bool
+) -> Joined:
+    """The inputs with one entry per row, joined. others: inputs per pair, which may have the id column too."""
+    if id_column is not None:
+        sources = {name: source for name, source in per_row.items() if source is not None}
+        sources |= {f"#{at}": one for at, one in enumerate(others) if one is not None and not isinstance(one, Pairs)}
+        opened = {name: inputs.open_rows(source, name) for name, source in sources.items()}
+        inputs.require_column(id_column, sources, opened)
+        tables = [opened[name] for name in per_row if name in opened and isinstance(opened[name], Table)]
+        id_column = id_column if any(id_column in table.types for table in tables) else None
+    least = {"probabilities": 1, "embeddings": 1}
+    found = inputs.open_inputs(per_row, column=column, id_column=id_column, least_columns=least)
+    return inputs.join(found, ignore_unknown=ignore_unknown) if found else Joined(0, None, {}, {})
+
+
+def _read_vector(
+    source: Any, column: str | None, named: NamedPairs, ignore_unknown: bool
+) -> tuple[npt.NDArray[Any], Mask | None, int]:
+    """(one probability per pair, the pairs without one, how many were for other pairs)."""
+    title = inputs.name_source("probabilities", source)
+    opened = inputs.open_rows(source, "pair probabilities")
+    if not isinstance(opened, Table):
+        refuse_column(column, "probabilities", source)
+    values = checks.vector(pool.as_vector(opened, "pair probabilities", column=column), "probabilities")
+    if names_pairs(opened, named.columns):
+        return named.arrange(opened, values, title, ignore_unknown)
+    if len(values) != len(named.pairs):
         raise InputError(
-            f"probabilities has {len(chances):,} numbers, but there are {len(pairs):,} pairs: "
-            "pass one a pair, or a matrix (rows, classes)"
+            f"{title} has {len(values):,} numbers, but there are {len(named.pairs):,} pairs: "
+            "pass one per pair, or a matrix (rows, classes)"
         )
-    n = checks.same_length(lengths) if lengths else pairs.row_count
-    pairs.refuse_outside(n, chances.width if isinstance(chances, pool.Matrix) else None)
-    return n
+    return values, None, 0
 
 
-def _check_needs(name: str, chosen: Any, given: dict[str, Any]) -> frozenset[str]:
-    """What the view is to hold: what the strategy declares, found to be given, or all of it if it declares nothing."""
-    derived = {"margins", "row_margins"} if "probabilities" in given else set()
-    known = frozenset(given.keys() | derived)
+def _find_labeled(labeled: Any, named: NamedPairs, ignore_unknown: bool) -> tuple[Mask | None, int]:
+    """(the labeled pairs as a mask, or None; how many were ignored)."""
+    paths = inputs.list_paths(labeled)
+    if paths is None:
+        return checks.labeled_mask(labeled, len(named.pairs), kind="pair"), 0
+    mask, ignored = np.zeros(len(named.pairs), np.bool_), 0
+    for path in paths:
+        found, unknown = named.find(path, "labeled", ignore_unknown=ignore_unknown)
+        mask[found] = True
+        ignored += unknown
+    return mask, ignored
+
+
+def _check_needs(name: str, chosen: Any, given: Given) -> frozenset[str]:
+    """What the view is to hold: what the strategy declares, or all that is given if it declares nothing."""
+    known = set(given.joined.inputs)
+    if given.chances is not None or "probabilities" in known:
+        known |= {"probabilities", "margins", "row_margins"}
     declared = getattr(chosen, "needs", None)
     if declared is None:
-        return known
+        return frozenset(known)
     needs = frozenset(declared)
     if isinstance(chosen, ClusterMargin):
         needs = needs - {"margins"} | {"row_margins"}
@@ -171,52 +286,55 @@ def _check_needs(name: str, chosen: Any, given: dict[str, Any]) -> frozenset[str
     return needs
 
 
-def _look(
-    pairs: Pairs, n: int, given: dict[str, Any], mask: npt.NDArray[np.bool_] | None, wanted: frozenset[str]
-) -> PairView:
+def _look(given: Given, closed: Mask | None, wanted: frozenset[str]) -> PairView:
     """The view of what is given, checked; matrices are read only where they are wanted."""
-    chances = given.get("probabilities")
-    is_matrix = isinstance(chances, pool.Matrix)
-    from_pairs = "row_margins" in wanted and not is_matrix  # a row's margin is then its questions' lowest
-    a_pair_each = margins = row_margins = None
+    joined, pairs = given.joined, given.pairs
+    matrix = joined.inputs["probabilities"].data if "probabilities" in joined else None
+    from_pairs = "row_margins" in wanted and matrix is None  # a row's margin is then the lowest of its pairs
+    chances = margins = row_margins = None
     if from_pairs or wanted & {"margins", "probabilities"}:
-        a_pair_each = _read_chances(chances, pairs)
-        margins = measure_margins(a_pair_each) if from_pairs or "margins" in wanted else None
+        chances = _check_chances(given.chances if matrix is None else _gather(matrix.array(), given), pairs)
+        margins = measure_margins(chances) if from_pairs or "margins" in wanted else None
     if from_pairs:
-        row_margins = np.ones(n, np.float32)
-        lower_rows(freeze(pairs.rows), NO_MASK if mask is None else freeze(mask), freeze(margins), row_margins)
+        row_margins = np.ones(joined.n, np.float32)
+        lower_rows(freeze(pairs.rows), NO_MASK if closed is None else freeze(closed), freeze(margins), row_margins)
     elif "row_margins" in wanted:
-        row_margins = scores.independent_margins(chances)
+        row_margins = joined.arrange("probabilities", scores.independent_margins(matrix), 1)
+    clusters = joined.inputs["clusters"].data if "clusters" in joined else None
+    if clusters is not None:
+        clusters = joined.arrange("clusters", checks.cluster_labels(clusters, len(clusters)), 0)
+    embeddings = joined.inputs["embeddings"].data if "embeddings" in wanted & joined.inputs.keys() else None
     return PairView(
-        pairs,
-        n,
-        mask,
-        margins,
-        a_pair_each,
-        row_margins,
-        read_embeddings(given["embeddings"]) if "embeddings" in wanted else None,
-        checks.cluster_labels(given["clusters"], n) if "clusters" in given else None,
-    )
+        pairs, joined.n, closed, margins, chances, row_margins,
+        None if embeddings is None else read_embeddings(embeddings), clusters, given.absent,
+    )  # fmt: skip
 
 
-def _read_chances(given: Any, pairs: Pairs) -> npt.NDArray[Any]:
-    """The probability that each pair's answer is yes (m,), found to be one; float32 unless given in float64."""
-    if isinstance(given, pool.Matrix):
-        matrix = given.array()
-        given = np.empty(len(pairs), matrix.dtype)
-        for start in range(0, len(pairs), STEP):
-            some = slice(start, start + STEP)
-            given[some] = matrix[pairs.rows[some], pairs.classes[some]]
+def _gather(matrix: npt.NDArray[Any], given: Given) -> npt.NDArray[Any]:
+    """The entries of a matrix (rows, classes) for the pairs; 0 for pairs of rows that it lacks."""
+    lookup, pairs = given.joined.rows["probabilities"], given.pairs
+    chances = np.empty(len(pairs), matrix.dtype)
+    for start in range(0, len(pairs), STEP):
+        some = slice(start, start + STEP)
+        rows = pairs.rows[some] if lookup is None else lookup[pairs.rows[some]]
+        chances[some] = matrix[rows, pairs.classes[some]]
+        if lookup is not None:
+            chances[some][rows == ABSENT] = 0
+    return chances
+
+
+def _check_chances(given: Any, pairs: Pairs) -> npt.NDArray[Any]:
+    """Probabilities (m,), each checked to be 0 to 1; float32 unless given in float64."""
     chances: npt.NDArray[Any] = np.ascontiguousarray(given, np.float64 if given.dtype == np.float64 else np.float32)
     if len(chances) and not (chances.min() >= 0 and chances.max() <= 1):  # a NaN fails both
         at = int(np.argmin((chances >= 0) & (chances <= 1)))
-        told = f"probabilities of pair {at} (row {pairs.rows[at]}, class {pairs.classes[at]})"
-        scores.refuse_beyond_one(chances[at : at + 1], told)
+        title = f"probabilities of pair {at} (row {pairs.rows[at]}, class {pairs.classes[at]})"
+        scores.refuse_beyond_one(chances[at : at + 1], title)
     return chances
 
 
 def measure_margins(chances: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """abs(2 p - 1), float32 (m,): what the two answers to a question differ by."""
+    """abs(2 p - 1), float32 (m,): the difference between the probabilities of the two answers."""
     margins = np.empty(len(chances), np.float32)
     for start in range(0, len(chances), STEP):
         margins[start : start + STEP] = np.abs(2 * chances[start : start + STEP] - 1)

@@ -1,7 +1,7 @@
-"""Cluster-Margin over the questions themselves: unsure questions, spread over the clusters of their rows.
+"""Cluster-Margin over the pairs themselves: unsure pairs, spread over the clusters of their rows.
 
-The paper's Algorithm 2 with pairs in the place of examples, where its section 3.2 picks rows and then draws their
-questions at random: which question the model is unsure of counts here. Not in the paper; the round-robin is that of
+The paper's Algorithm 2 with pairs in place of examples; its section 3.2 instead picks rows and then draws their pairs
+at random, so that how unsure the model is of a pair does not count. Not in the paper; the round-robin is that of
 `strategies/cluster_margin.py`.
 """
 
@@ -20,20 +20,20 @@ from hedgerow.strategies.cluster_margin import ClusterMargin, walk_clusters
 from hedgerow.strategies.ranking import EVERY_KEY, cut
 from hedgerow.strategies.view import NO_MASK
 
-Places = npt.NDArray[np.int64]
+Index = npt.NDArray[np.int64]
 NO_LIMIT = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
 class ClusterMarginPairs:
-    """k questions in pick order: pass by pass over the clusters of their rows, smallest first.
+    """k pairs in pick order: pass by pass over the clusters of their rows, smallest first.
 
     The k_m = margin_factor * k unlabeled pairs with the lowest margins abs(2 p - 1) are the candidates, or k_m drawn
-    with weight (1 - margin)^power. `by_class`: a cluster and a class together are what is visited. The walk passes over
-    a pair whose row has `per_row` questions in the batch already, or whose class has `class_quota`; if that leaves
-    fewer than k, the candidates are doubled until it does not, or all are candidates: only then is the batch short. O(m
-    + k_m + n) time, by class a sort of the candidates; memory: 16 bytes a candidate (40 with a limit, 80 by class), 20
-    a picked pair, 4 a pair with a power, 4 a row with a limit, 32 a cluster number in use.
+    with weight (1 - margin)^power. `by_class`: the round-robin visits pairs of a cluster and a class. It passes over a
+    pair whose row has `per_row` pairs in the batch already, or whose class has `class_quota`; if that leaves fewer than
+    k, the candidates are doubled until there are k or all pairs are candidates: only then is the batch short.
+    O(m + k_m + n) time, and with `by_class` a sort of the candidates. Memory: 16 bytes per candidate (40 with a limit,
+    80 by class), 20 per picked pair, 4 per pair with a power, 4 per row with a limit, 32 per cluster number in use.
     """
 
     margin_factor: float = 10.0
@@ -50,7 +50,7 @@ class ClusterMarginPairs:
                 checks.integer(getattr(self, name), name, least=1)
         checks.flag(self.by_class, "by_class")
 
-    def __call__(self, view: PairView, k: int, rng: np.random.Generator) -> Places:
+    def __call__(self, view: PairView, k: int, rng: np.random.Generator) -> Index:
         assert view.margins is not None
         plain = ClusterMargin(self.margin_factor, self.power)
         draws = rng.integers(0, 2**64, 3, dtype=np.uint64)
@@ -63,23 +63,23 @@ class ClusterMarginPairs:
                 return picked
             count = 2 * len(candidates)
 
-    def find_candidates(self, view: PairView, keys: npt.NDArray[np.uint32], count: int) -> Places:
+    def find_candidates(self, view: PairView, keys: npt.NDArray[np.uint32], count: int) -> Index:
         """The pairs with the lowest keys, ascending; ties by lowest pair."""
         candidates = np.empty(count, np.int64)
         gather(freeze(keys), view.mask, *cut(keys, view.flat, count), candidates)
         return candidates
 
-    def walk(self, view: PairView, candidates: Places, k: int, draws: npt.NDArray[np.uint64]) -> Places:
-        """The first k that the round-robin does not pass over; fewer if there are none left."""
+    def walk(self, view: PairView, candidates: Index, k: int, draws: npt.NDArray[np.uint64]) -> Index:
+        """The first k pairs that the round-robin does not pass over; fewer if none are left."""
         limited = self.per_row is not None or self.class_quota is not None
         groups = self.group(view, candidates)
-        same = np.zeros(len(groups), np.uint32)  # every one of them is a candidate
+        same = np.zeros(len(groups), np.uint32)  # all of them are candidates
         length = len(groups) if limited else k
         walk = candidates[walk_clusters(same, NO_MASK, EVERY_KEY, len(groups), groups, length, draws)]
         return self.limit(view, walk, k) if limited else walk
 
-    def group(self, view: PairView, candidates: Places) -> npt.NDArray[np.int32]:
-        """What the round-robin visits, for each candidate: its row's cluster, or that and its class."""
+    def group(self, view: PairView, candidates: Index) -> npt.NDArray[np.int32]:
+        """The group of each candidate that the round-robin visits: the cluster of its row, or cluster and class."""
         assert view.clusters is not None
         clusters = view.clusters[view.pairs.rows[candidates]]
         if not self.by_class:
@@ -87,7 +87,7 @@ class ClusterMarginPairs:
         both = clusters.astype(np.int64) * view.pairs.class_count + view.pairs.classes[candidates]
         return checks.cluster_labels(both, len(both))
 
-    def limit(self, view: PairView, walk: Places, k: int) -> Places:
+    def limit(self, view: PairView, walk: Index, k: int) -> Index:
         """The first k of the walk within the limits of rows and classes."""
         picks = np.empty(k, np.int64)
         counts = np.zeros(view.n, np.int32), np.zeros(view.pairs.class_count, np.int32)

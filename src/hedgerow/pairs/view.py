@@ -1,4 +1,4 @@
-"""What a strategy sees of a multi-label pool in one round: the questions, and what is known of their rows.
+"""What a strategy sees of a multi-label pool in one round: the pairs, and what is known about their rows.
 
 Built by `select_pairs`, which checks everything; a strategy trusts it. Holds references, copies nothing.
 """
@@ -18,10 +18,11 @@ from hedgerow.strategies.view import NO_MASK, View
 
 @dataclass(frozen=True, eq=False)
 class PairView:
-    """m questions about a pool of n rows; what was not given, or not needed, is None.
+    """m pairs of a pool of n rows; what was not given, or not needed, is None.
 
-    A pair each: labeled bool (m,), probabilities (m,) that its answer is yes, margins float32 (m,). A row each:
-    row_margins float32 (n,), embeddings (n, d), clusters int32 (n,).
+    Per pair: labeled bool (m,), the pairs that may not be picked: labeled ones, and those without predictions, which
+    `absent` marks; probabilities (m,) that the answer is yes; margins float32 (m,). Per row: row_margins float32 (n,),
+    embeddings (n, d), clusters int32 (n,).
     """
 
     pairs: Pairs
@@ -32,20 +33,22 @@ class PairView:
     row_margins: npt.NDArray[np.float32] | None = None
     embeddings: npt.NDArray[Any] | None = None
     clusters: npt.NDArray[np.int32] | None = None
+    absent: npt.NDArray[np.bool_] | None = None
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """`labeled` as kernels take it: of length 0 if nothing is labeled."""
+        """`labeled` in the form that kernels take: of length 0 if nothing is labeled."""
         return NO_MASK if self.labeled is None else freeze(self.labeled)
 
     @cached_property
     def flat(self) -> View:
-        """The questions as a pool of their own, a row a question. Its clusters are None: they are a row's."""
+        """The pairs as a pool of their own, one row per pair. Its clusters are None: they are per row."""
         chances = None if self.probabilities is None else self.probabilities[:, None]
         return View(len(self.pairs), self.labeled, self.margins, chances, self.embeddings, owners=self.pairs.rows)
 
     def find_rows(self, *, labeled: bool) -> npt.NDArray[np.bool_]:
-        """Which rows have a labeled question, or an unlabeled one: bool (n,)."""
+        """Which rows have a labeled pair, or one that may be picked: bool (n,)."""
         marked = np.zeros(self.n, np.bool_)
-        mark_rows(freeze(self.pairs.rows), self.mask, labeled, marked)
+        mask = self.mask if self.absent is None or not labeled else freeze(self.mask & ~self.absent)
+        mark_rows(freeze(self.pairs.rows), mask, labeled, marked)
         return marked

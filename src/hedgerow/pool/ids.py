@@ -167,11 +167,16 @@ def match_ids(wanted: npt.NDArray[Any], ids: Ids, name: str, *, partial: bool = 
     rows = found[find(wanted)]
     unknown = rows < 0
     if unknown.any() and not partial:
-        raise InputError(
-            f"{name}: {int(unknown.sum()):,} of {len(wanted):,} ids are not in the pool, "
-            f"the first is {wanted[int(np.argmax(unknown))]!s}"
-        )
+        raise refuse_unknown(name, int(unknown.sum()), len(wanted), wanted[int(np.argmax(unknown))])
     return rows
+
+
+def refuse_unknown(name: str, count: int, n: int, first: Any, pool: str = "the pool") -> InputError:
+    """The error to raise for ids that the pool does not have."""
+    return InputError(
+        f"{name}: {count:,} of {n:,} ids are not in {pool}, the first is {first!s}: remove them, or pass "
+        "ignore_unknown=True (--ignore-unknown) to leave them out"
+    )
 
 
 # Comparing.

@@ -5,7 +5,9 @@ the view in an attribute `needs`, a set of "margins", "probabilities", "embeddin
 nothing sees whatever is given. `select` checks what goes in and what comes out.
 """
 
+import os
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,12 @@ from hedgerow import checks, pool, scores
 from hedgerow.batches import Batch
 from hedgerow.errors import InputError, PoolExhaustedError
 from hedgerow.machine import team
+from hedgerow.progress import Progress, watch
+from hedgerow.strategies import inputs
 from hedgerow.strategies.badge import Badge
 from hedgerow.strategies.cluster_margin import ClusterMargin
 from hedgerow.strategies.coreset import CoreSet
+from hedgerow.strategies.inputs import Joined
 from hedgerow.strategies.margin import Margin, StochasticMargin
 from hedgerow.strategies.options import make as make_known
 from hedgerow.strategies.random import Random
@@ -51,13 +56,15 @@ STRATEGIES: dict[str, type[Any]] = {
     "least-confidence": LeastConfidence,
 }
 GIVEN_AS = {
-    "margins": "pass probabilities=... or margins=...",
-    "probabilities": "pass probabilities=...",
-    "embeddings": "pass embeddings=...",
-    "clusters": "pass clusters=..., as hedgerow.cluster makes them",
+    "margins": "pass probabilities=... or margins=... or logits=...",
+    "probabilities": "pass probabilities=... or logits=...",
+    "embeddings": "pass embeddings=... (--embeddings FILE)",
+    "clusters": "pass clusters=... (--clusters FILE), as hedgerow.cluster makes them",
 }
 EVERYTHING = frozenset(GIVEN_AS)
-LEAST_COLUMNS = {"probabilities": 2, "embeddings": 1}  # the matrices among them
+FROM_PREDICTIONS = frozenset({"margins", "probabilities"})
+PATHS = (str, os.PathLike)
+PLAIN = (bool, int, float, str, type(None))
 STREAM = 0x5E1EC7  # sets select's random numbers apart from what others draw from the same seed
 INFINITY_BITS = np.float32(np.inf).view(np.uint32)
 
@@ -68,35 +75,81 @@ def select(
     *,
     probabilities: Any = None,
     margins: Any = None,
+    logits: Any = None,
+    predictions: Any = None,
     embeddings: Any = None,
     clusters: Any = None,
     labeled: Any = None,
     seed: int = 0,
     allow_short: bool = False,
+    ignore_unknown: bool = False,
+    column: str | None = None,
+    id_column: str | None = None,
+    progress: Progress | bool | None = None,
 ) -> Batch:
     """The k unlabeled rows that `strategy` would have labeled next.
 
     strategy: a name out of `STRATEGIES`, an instance such as `ClusterMargin(margin_factor=5)`, or a callable of your
-    own. probabilities (n, C) and embeddings (n, d): arrays, tables or paths; only what the strategy needs is read.
-    margins (n,): taken in float32; if absent and needed, computed from the probabilities. clusters: what `cluster`
-    returned, an integer array (n,), or the path of a clusters file. labeled: a bool mask (n,) or rows. allow_short:
-    take what is there when fewer than k rows are unlabeled, instead of `PoolExhaustedError`. Time and memory: see the
-    strategy.
+    own.
+
+    probabilities (n, C), margins (n,), logits (n, C): what the model predicts; one is enough. predictions: a file or
+    table that holds probabilities or margins, told apart by its columns. embeddings (n, d). clusters: what `cluster`
+    returned, an integer array (n,), or a clusters file. All of them: arrays, tables or paths; only what the strategy
+    needs is read. column: the column of the predictions, where its name does not say so.
+
+    Inputs with an id column are joined by id, whatever their order. The order of the pool, which is what `row` means,
+    is that of the embeddings if they are given, else that of the clusters, else that of the predictions. Predictions
+    may lack rows of the pool: these are not candidates, and `batch.settings["without_predictions"]` counts them.
+    Inputs without ids are matched by position. id_column: the column with the ids, where its name does not say so.
+
+    labeled: a bool mask (n,), rows, or the path of a file that lists ids or rows (.parquet, .csv, .jsonl, .txt, .npy),
+    or a list of such paths. ignore_unknown: leave out ids that are not in the pool, instead of an error.
+    allow_short: take what is there when fewer than k rows are unlabeled, instead of `PoolExhaustedError`.
+    progress: True shows a progress bar; or a callable progress(phase, share).
+
+    Time and memory: see the strategy; predictions in another order than the pool are copied.
     """
     name, chosen = resolve(strategy, STRATEGIES)
-    k = checks.integer(k, "k")
-    seed = checks.seed(seed)
-    given = _open({"probabilities": probabilities, "margins": margins, "embeddings": embeddings, "clusters": clusters})
-    n = _count_rows(given, labeled)
-    wanted = _check_needs(name, getattr(chosen, "needs", None), given)
-    mask = checks.labeled_mask(labeled, n)
-    available = n if mask is None else n - int(np.count_nonzero(mask))
-    if k > available and not allow_short:
-        raise PoolExhaustedError(k, available)
-    view = _look(given, n, mask, wanted)
-    k = min(k, available)
-    rows = chosen(view, k, np.random.default_rng([STREAM, seed])) if k else np.zeros(0, np.int64)
-    return Batch(check_picked(rows, view, k, name), name, seed)
+    k, seed = checks.integer(k, "k"), checks.seed(seed)
+    sources = {"probabilities": probabilities, "margins": margins, "logits": logits, "predictions": predictions}
+    sources |= {"embeddings": embeddings, "clusters": clusters}
+    with watch(progress) as report:
+        report("reading", 0.0)
+        needs = find_needs(chosen)
+        joined = _open(sources, needs, column, id_column, labeled, ignore_unknown)
+        _check_needs(name, getattr(chosen, "needs", None), joined)
+        mask, ignored = inputs.find_labeled(
+            labeled, joined.n, joined.ids, id_column=id_column, ignore_unknown=ignore_unknown
+        )
+        absent = joined.find_absent()
+        closed = mask if absent is None else absent if mask is None else mask | absent
+        available = joined.n if closed is None else joined.n - int(np.count_nonzero(closed))
+        if k > available and not allow_short:
+            raise PoolExhaustedError(k, available, "examples" if absent is None else "examples with predictions")
+        report("scoring", 0.2)
+        view = _look(joined, closed, absent, needs)
+        report("selecting", 0.8)
+        taken = min(k, available)
+        picked = chosen(view, taken, np.random.default_rng([STREAM, seed])) if taken else np.zeros(0, np.int64)
+        rows = check_picked(picked, view, taken, name)
+    settings = {
+        "options": describe_options(chosen),
+        "k": k,
+        "n": joined.n,
+        "labeled": 0 if mask is None else int(np.count_nonzero(mask)),
+        "without_predictions": 0 if absent is None else int(np.count_nonzero(absent)),
+        "ignored": ignored + joined.unknown,
+        "inputs": inputs.describe_inputs({**sources, "labeled": labeled}),
+    }
+    return Batch(
+        rows,
+        name,
+        seed,
+        None if joined.ids is None else joined.ids.take(rows),
+        None if view.margins is None else view.margins[rows],
+        None if view.clusters is None else view.clusters[rows],
+        settings,
+    )
 
 
 def make(name: str, options: Mapping[str, Any] | None = None, known: Mapping[str, type[Any]] = STRATEGIES) -> Any:
@@ -113,6 +166,14 @@ def find_needs(strategy: Any, known: Mapping[str, type[Any]] = STRATEGIES) -> fr
         strategy = known[checks.option(strategy, "strategy", known)]
     declared = getattr(strategy, "needs", None)
     return EVERYTHING if declared is None else frozenset(declared)
+
+
+def describe_options(strategy: Any) -> dict[str, Any]:
+    """A strategy's options in plain types, for the settings of a batch."""
+    if not is_dataclass(strategy):
+        return {}
+    values = {field.name: getattr(strategy, field.name) for field in fields(strategy)}
+    return {key: value if isinstance(value, PLAIN) else repr(value) for key, value in values.items()}
 
 
 def resolve(strategy: Any, known: Mapping[str, type[Any]]) -> tuple[str, Callable[..., Any]]:
@@ -136,64 +197,92 @@ def resolve(strategy: Any, known: Mapping[str, type[Any]]) -> tuple[str, Callabl
 # What goes in.
 
 
-def _open(sources: dict[str, Any]) -> dict[str, Any]:
-    """What is given, opened: matrices not yet read, vectors as arrays."""
-    opened: dict[str, Any] = {}
-    for key, source in sources.items():
-        if source is None:
-            continue
-        if key in LEAST_COLUMNS:
-            opened[key] = pool.open_matrix(source, key, least_columns=LEAST_COLUMNS[key])
-        else:
-            opened[key] = pool.as_vector(getattr(source, "labels", source), key)
-    return opened
-
-
-def _count_rows(given: dict[str, Any], labeled: Any) -> int:
-    """The pool's size: that of the inputs, or of the mask where there is nothing else."""
-    if given:
-        return checks.same_length({key: one.n if key in LEAST_COLUMNS else len(one) for key, one in given.items()})
+def _open(
+    sources: dict[str, Any],
+    needs: frozenset[str],
+    column: str | None,
+    id_column: str | None,
+    labeled: Any,
+    ignore_unknown: bool,
+) -> Joined:
+    """The inputs joined; without any, a mask of what is labeled tells the size of the pool."""
+    checks.exactly_one({name: sources[name] for name in ("probabilities", "logits")}, allow_none=True)
+    predictions = sources["predictions"]
+    if predictions is not None and needs & FROM_PREDICTIONS:
+        checks.exactly_one({name: sources[name] for name in inputs.PREDICTIONS})
+        opened = inputs.open_rows(predictions, "predictions")
+        kind = "margins" if pool.holds_vector(opened, "margins", column=column) else "probabilities"
+        sources = {**sources, "predictions": None, kind: predictions if isinstance(predictions, PATHS) else opened}
+    opened_inputs = inputs.open_inputs(sources, column=column, id_column=id_column)
+    if opened_inputs:
+        return inputs.join(opened_inputs, ignore_unknown=ignore_unknown)
     if labeled is not None and (mask := np.asarray(labeled)).dtype == np.bool_ and mask.ndim == 1:
-        return len(mask)
+        return Joined(len(mask), None, {}, {})
     raise InputError(
         "the size of the pool is unknown: pass probabilities, margins, embeddings, clusters, or labeled as a bool mask"
     )
 
 
-def _check_needs(name: str, declared: Any, given: dict[str, Any]) -> frozenset[str]:
-    """What the view is to hold: what the strategy declares, found to be given, or everything if it declares nothing."""
+def _check_needs(name: str, declared: Any, given: Joined) -> None:
+    """Refuse a selection without what the strategy declares to need."""
     if declared is None:
-        return EVERYTHING
+        return
     needs = frozenset(declared)
     if needs - EVERYTHING:
         raise InputError(f"strategy {name!r} needs {min(needs - EVERYTHING)!r}: known: {', '.join(GIVEN_AS)}")
-    for need in sorted(needs - given.keys()):
-        if need != "margins" or "probabilities" not in given:
+    serves = {"margins": ("margins", "probabilities", "logits"), "probabilities": ("probabilities", "logits")}
+    for need in sorted(needs):
+        if not any(source in given for source in serves.get(need, (need,))):
             raise InputError(f"strategy {name!r} needs {need}: {GIVEN_AS[need]}")
-    return needs
 
 
-def _look(given: dict[str, Any], n: int, mask: npt.NDArray[np.bool_] | None, wanted: frozenset[str]) -> View:
+def _look(
+    given: Joined,
+    closed: npt.NDArray[np.bool_] | None,
+    absent: npt.NDArray[np.bool_] | None,
+    wanted: frozenset[str],
+) -> View:
     """The view of what is given, checked; matrices are read only where they are wanted."""
-    read = wanted & given.keys()
+    clusters = given.inputs["clusters"].data if "clusters" in given else None
+    if clusters is not None:
+        clusters = checks.cluster_labels(clusters, len(clusters))
+    embeddings = None
+    if "embeddings" in wanted and "embeddings" in given:
+        embeddings = read_embeddings(given.inputs["embeddings"].data)
+        assert given.rows["embeddings"] is None, "the pool has the order of the embeddings"
     return View(
-        n,
-        mask,
-        _resolve_margins(given.get("margins"), given.get("probabilities"), wanted),
-        given["probabilities"].array() if "probabilities" in read else None,
-        read_embeddings(given["embeddings"]) if "embeddings" in read else None,
-        checks.cluster_labels(given["clusters"], n) if "clusters" in given else None,
+        given.n,
+        closed,
+        _resolve_margins(given, wanted),
+        _read_probabilities(given) if "probabilities" in wanted else None,
+        embeddings,
+        None if clusters is None else given.arrange("clusters", clusters, 0),
+        absent=absent,
     )
 
 
-def _resolve_margins(
-    given: npt.NDArray[Any] | None, probabilities: pool.Matrix | None, wanted: frozenset[str]
-) -> npt.NDArray[np.float32] | None:
-    """The margins given, or those of the probabilities. Computing them is also the check of the probabilities."""
+def _resolve_margins(given: Joined, wanted: frozenset[str]) -> npt.NDArray[np.float32] | None:
+    """The margins given, or those of the probabilities or logits. Computing them also checks these."""
+    source = "logits" if "logits" in given else "probabilities"
     computed = None
-    if probabilities is not None and ("probabilities" in wanted or (given is None and "margins" in wanted)):
-        computed = scores.margins(probabilities)
-    return computed if given is None else _check_margins(given)
+    if source in given and ("probabilities" in wanted or ("margins" not in given and "margins" in wanted)):
+        computed = scores.margins(**{source: given.inputs[source].data})
+    if "margins" in given:
+        return given.arrange("margins", _check_margins(given.inputs["margins"].data), 1)
+    return None if computed is None else given.arrange(source, computed, 1)
+
+
+def _read_probabilities(given: Joined) -> npt.NDArray[Any] | None:
+    """The probabilities (n, C) in the order of the pool; a row without any is sure of the first class."""
+    if "probabilities" in given:
+        values = given.inputs["probabilities"].data.array()
+    elif "logits" in given:
+        values = scores.softmax(given.inputs["logits"].data).array()
+    else:
+        return None
+    sure = np.zeros(values.shape[1], values.dtype)
+    sure[0] = 1
+    return given.arrange("logits" if "logits" in given else "probabilities", values, sure)
 
 
 def _check_margins(given: npt.NDArray[Any]) -> npt.NDArray[np.float32]:

@@ -50,7 +50,7 @@ def fill_up(picked: Rows, view: View, k: int, rng: np.random.Generator, name: st
         HedgerowWarning,
         stacklevel=2,
     )
-    free = np.ones(view.n, np.bool_)
-    free[view.labeled_rows()] = False
+    free = np.zeros(view.n, np.bool_)
+    free[view.unlabeled_rows()] = True
     free[picked] = False
     return np.concatenate([picked, rng.choice(np.flatnonzero(free), short, replace=False)])

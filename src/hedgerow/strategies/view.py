@@ -12,16 +12,17 @@ import numpy.typing as npt
 
 from hedgerow.kernels import freeze
 
-NO_MASK = freeze(np.zeros(0, np.bool_))  # how kernels are told that nothing is labeled
+NO_MASK = freeze(np.zeros(0, np.bool_))  # what kernels take if nothing is labeled
 
 
 @dataclass(frozen=True, eq=False)
 class View:
     """A pool of n rows; what was not given, or not needed, is None.
 
-    labeled: bool (n,); margins: float32 (n,), finite, >= 0 and without negative zeros; probabilities (n, C) and
-    embeddings (n, d): float16, float32 or float64, perhaps a memmap; clusters: int32 (n,), 0 or more. owners: int64
-    (n,), where several rows share an embedding: the row of the embeddings that each goes by.
+    labeled: bool (n,), the rows that may not be picked: labeled ones, and those without predictions, which `absent`
+    marks. margins: float32 (n,), finite, >= 0 and without negative zeros. probabilities (n, C) and embeddings (n, d):
+    float16, float32 or float64, perhaps a memmap. clusters: int32 (n,), 0 or more. owners: int64 (n,), where several
+    rows share an embedding: the row of the embeddings for each.
     """
 
     n: int
@@ -31,6 +32,7 @@ class View:
     embeddings: npt.NDArray[Any] | None = None
     clusters: npt.NDArray[np.int32] | None = None
     owners: npt.NDArray[np.int64] | None = None
+    absent: npt.NDArray[np.bool_] | None = None
 
     @cached_property
     def unlabeled_count(self) -> int:
@@ -39,7 +41,7 @@ class View:
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """`labeled` as kernels take it: of length 0 if nothing is labeled."""
+        """`labeled` in the form that kernels take: of length 0 if nothing is labeled."""
         return NO_MASK if self.labeled is None else freeze(self.labeled)
 
     def unlabeled_rows(self) -> npt.NDArray[np.int64]:
@@ -49,9 +51,10 @@ class View:
         return np.flatnonzero(~self.labeled).astype(np.int64, copy=False)
 
     def find_owners(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The rows of the embeddings that these rows go by: themselves, unless there are owners."""
+        """The rows of the embeddings for these rows: the same, unless there are owners."""
         return rows if self.owners is None else self.owners[rows]
 
     def labeled_rows(self) -> npt.NDArray[np.int64]:
-        """The labeled rows, ascending."""
-        return np.flatnonzero(self.mask).astype(np.int64, copy=False)
+        """The rows that are labeled, ascending; those that only lack predictions are not."""
+        labeled = self.mask if self.absent is None else self.mask & ~self.absent
+        return np.flatnonzero(labeled).astype(np.int64, copy=False)
