@@ -319,7 +319,7 @@ def test_new_points_far_from_the_origin(points):
         (np.ones((3, 7)), "7 columns, but these clusters were made from 8"),
         (np.ones(8), "two dimensions"),
         (np.full((2, 8), np.nan), "NaN or an infinity in row 0"),
-        (np.zeros((2, 8)), "all zero"),
+        (np.zeros((2, 8)), "all-zero"),
     ],
 )
 def test_new_points_that_cannot_be_used(points, new, message):

@@ -92,7 +92,7 @@ def test_progress_goes_forward_in_every_phase_and_ends(method):
     [
         ([[1.0, np.nan]], {}, "NaN or an infinity in row 0"),
         ([[1.0, 2.0], [np.inf, 0.0]], {}, "row 1"),
-        ([[1.0], [0.0]], {}, r"all zero.*rows 1"),
+        ([[1.0], [0.0]], {}, r"all-zero.*rows 1"),
         ([1.0, 2.0], {}, "two dimensions"),
         ([["a"]], {}, "real numbers|number"),
         (SQUARE, {"metric": "cosin"}, "did you mean 'cosine'"),

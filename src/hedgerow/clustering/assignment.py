@@ -1,14 +1,15 @@
 """Clusters from a part of the pool, the second acceleration of the paper's appendix ("Cluster assignment").
 
-Average linkage clusters a subset P; every other point goes to its nearest centroid if that is within epsilon_c, else it
-is a cluster of its own. New points of a pool that grows are assigned by the same rule.
+Average linkage clusters a subset P. Every other point joins its nearest centroid if that is within epsilon_c, else it
+is a cluster of its own. New points of a growing pool are assigned by the same rule.
 
 The distance of a point to a centroid is its average linkage to the cluster: the mean distance to the cluster's members,
-which is the distance to their mean plus their spread around it. So epsilon_c is in the unit of a linkage threshold, and
+which is the distance to their mean plus their spread around it. So epsilon_c is comparable to a linkage threshold, and
 a point joins a cluster when average linkage would merge the two. For an average size, epsilon_c is the smallest that
-reaches it, over the cuts of P as well, as far as a sample of the other points tells.
+reaches it, also over the cuts of P, as estimated from a sample of the other points.
 
-Up to `FEW` centroids the search is exact; more are sorted into cells, and a point meets those of `PROBES` cells.
+Up to `FEW` centroids the search is exact. More are sorted into cells, and a point is compared with those of the
+`PROBES` nearest cells.
 """
 
 from collections.abc import Iterator
@@ -31,10 +32,10 @@ from hedgerow.machine import Team
 from hedgerow.pool import Ids
 from hedgerow.progress import Progress, ignore
 
-FEW = 8_192  # centroids that every point is compared with
-PROBES = 8  # cells whose centroids a point meets; docs/scaling.md has what that misses
-COLUMNS = 2_048  # centroids a product takes
-SAMPLE = 4_096  # points that tell where to cut the subset: enough for a share of a tenth to 5%
+FEW = 8_192  # up to this many centroids, every point is compared with all
+PROBES = 8  # cells whose centroids a point is compared with; docs/scaling.md has what that misses
+COLUMNS = 2_048  # centroids per matrix product
+SAMPLE = 4_096  # points that decide where to cut the subset: enough to estimate a share of a tenth to 5%
 CUTS = 10  # cuts of the subset that are tried
 
 Rows = npt.NDArray[np.int64]
@@ -42,11 +43,11 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Centroids:
-    """What assigning a point takes: the means of clusters (m, d) float32, and their spread (m,).
+    """What is needed to assign a point: the means of clusters (m, d) float32, and their spread (m,).
 
-    Rows are as the metric sees them: unit vectors before the mean for cosine; for sqeuclidean `center` (d,) is taken
-    off, and what is left multiplied by `factor`. The spread is half of the mean squared distance of a cluster's points
-    from their mean; one that is infinite keeps a cluster from being anybody's nearest.
+    Means are of rows as the metric sees them: unit vectors for cosine; for sqeuclidean, rows minus `center` (d,), times
+    `factor`. The spread is half of the mean squared distance of a cluster's points from their mean; if it is infinite,
+    the cluster is never the nearest.
     """
 
     means: npt.NDArray[np.float32]
@@ -115,12 +116,12 @@ def cluster_subset(vectors: Vectors, method: Assign, job: hac.Job) -> tuple[npt.
 
 
 def number_points(nearest: npt.NDArray[np.int64], near: npt.NDArray[np.bool_], count: int) -> npt.NDArray[np.int64]:
-    """The nearest cluster of the points that are near to it; the others get numbers of their own from `count` on."""
+    """The nearest cluster of the points that are near; the other points are numbered from `count` on."""
     return np.where(near, nearest, count + np.cumsum(~near) - 1)
 
 
 def number_clusters(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Labels in the order of first appearance."""
+    """Labels renumbered in order of first appearance."""
     _, first, place = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int32)
     rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
@@ -128,12 +129,12 @@ def number_clusters(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
 
 
 def cut_subset(tree: Dendrogram, vectors: Vectors, rows: Rows, rest: Rows, most: int, seed: int, team: Team) -> float:
-    """Where to cut the tree of the subset: where epsilon_c for at most `most` clusters in all is the smallest.
+    """Where to cut the tree of the subset: where epsilon_c for at most `most` clusters in total is smallest.
 
-    Few clusters of the subset leave room for many lone points, but lie far from most; many leave no room. Tried on a
-    sample of the other points, for numbers of clusters between the least that the tree has and the most allowed.
+    Few clusters leave room for many single points, but are far from most points; many clusters leave no room. Some
+    numbers of clusters, from the fewest in the tree to the most allowed, are tried on a sample of the other points.
     """
-    asked = np.sort(np.random.default_rng(seed).choice(rest, min(SAMPLE, len(rest)), replace=False))
+    sample = np.sort(np.random.default_rng(seed).choice(rest, min(SAMPLE, len(rest)), replace=False))
     least = max(1, tree.n - len(tree.heights))
     counts = np.unique(np.rint(np.geomspace(least, max(least, min(most, tree.n)), CUTS)).astype(int))[::-1]
     cuts = [tree.threshold_for(n_clusters=int(count)) for count in counts]
@@ -142,13 +143,13 @@ def cut_subset(tree: Dendrogram, vectors: Vectors, rows: Rows, rest: Rows, most:
     reaches = []
     for cut in cuts:
         centroids = gather_centroids(vectors, tree.cut(threshold=cut), team, rows)
-        _, distance = find_nearest(vectors, centroids, team, asked)
-        reaches.append(find_reach(distance, int((most - len(centroids)) * len(asked) / len(rest))))
+        _, distance = find_nearest(vectors, centroids, team, sample)
+        reaches.append(find_reach(distance, int((most - len(centroids)) * len(sample) / len(rest))))
     return cuts[int(np.argmin(reaches))]
 
 
 def find_reach(distance: npt.NDArray[np.float64], allowed: int) -> float:
-    """The smallest epsilon_c that leaves at most `allowed` points to themselves."""
+    """The smallest epsilon_c that leaves at most `allowed` points unassigned."""
     assert allowed >= 0, "the subset alone has more clusters than the average size allows"
     if allowed >= len(distance):
         return 0.0
@@ -182,9 +183,9 @@ def gather_centroids(vectors: Vectors, labels: npt.NDArray[Any], team: Team, row
 def find_nearest(
     vectors: Vectors, centroids: Centroids, team: Team, rows: Rows, *, progress: Progress = ignore
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """The nearest centroid of each of `rows` and its distance, in the unit of the metric. O(rows) memory, and blocks.
+    """The nearest centroid of each of `rows`, and its distance in the metric. Memory: O(rows), and blocks.
 
-    Of equal distances the lower number counts. No centroids: -1 and infinity.
+    Of equally near centroids the lower number is taken. Without centroids: -1 and infinity.
     """
     nearest = np.full(len(rows), -1, np.int64)
     gap = np.full(len(rows), np.inf)
@@ -194,9 +195,9 @@ def find_nearest(
 
     def look(start: int) -> None:
         block = vectors.take(rows[start : start + BLOCK])
-        with np.errstate(over="ignore", invalid="ignore"):  # a point beyond float32 is near to nobody
+        with np.errstate(over="ignore", invalid="ignore"):  # a point beyond float32 is near no centroid
             best, gaps = compare(block, index)
-            # Where float32 cannot tell the nearest from others, float64 does.
+            # Where float32 cannot separate the nearest from others, use float64.
             close = np.flatnonzero(gaps < FINEST * (measure_half(block) + index.half[best]))
             if len(close):
                 best[close], gaps[close] = compare(block[close].astype(np.float64), index)
@@ -210,19 +211,19 @@ def find_nearest(
 
 @dataclass(frozen=True)
 class CentroidIndex:
-    """Centroids sorted by cell: cell c holds centroids starts[c]:starts[c + 1]. Of a few, all are in one cell."""
+    """Centroids sorted by cell: cell c is centroids starts[c]:starts[c + 1]. A few centroids are all in one cell."""
 
     centers: npt.NDArray[np.float32]
     starts: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.int64]  # what a centroid was called before
+    numbers: npt.NDArray[np.int64]  # the number of each centroid before sorting
     means: npt.NDArray[np.float32]
     spread: npt.NDArray[np.float64]
     half: npt.NDArray[np.float64]  # of the mean squared norms
 
 
 def index_centroids(centroids: Centroids, team: Team) -> CentroidIndex:
-    """Sorts centroids into cells, about twice the square root of their number: looking for cells then costs as much
-    as looking into them."""
+    """Sort centroids into cells, about twice the square root of their number: finding the cells then costs about as
+    much as searching them."""
     count = int(2 * np.sqrt(len(centroids))) if len(centroids) > FEW else 1
     rng = np.random.default_rng(len(centroids))
     sample = np.sort(rng.choice(len(centroids), min(len(centroids), cells.SAMPLE * count), replace=False))
@@ -233,9 +234,10 @@ def index_centroids(centroids: Centroids, team: Team) -> CentroidIndex:
 
 
 def compare(block: npt.NDArray[Any], index: CentroidIndex) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """The place of the nearest centroid of every row of a block, among the cells nearest to it, and the gap to it.
+    """The position of the nearest centroid of every row of a block, within the cells nearest to it, and the gap.
 
-    In the precision of the block. The gap is measured by differences, which do not cancel. None near: 0 and infinity.
+    In the precision of the block. The gap is computed from differences, which avoids cancellation. If there is no
+    nearest: 0 and infinity.
     """
     best = np.zeros(len(block), np.int64)
     value = np.full(len(block), -np.inf, block.dtype)
@@ -245,16 +247,16 @@ def compare(block: npt.NDArray[Any], index: CentroidIndex) -> tuple[npt.NDArray[
             means = index.means[some].astype(block.dtype, copy=False)
             half = index.half[some].astype(block.dtype)
             for start in range(0, len(members), cells.BLOCK):
-                asked = members[start : start + cells.BLOCK]
-                kernels.keep_best(block[asked] @ means.T, half, asked, first, index.numbers, best, value)
+                rows = members[start : start + cells.BLOCK]
+                kernels.keep_best(block[rows] @ means.T, half, rows, first, index.numbers, best, value)
     gaps = measure_half(np.subtract(block, index.means[best], dtype=np.float64)) + index.spread[best]
-    gaps[gaps <= ROUNDING[np.float64] * index.half[best]] = 0  # copies are copies
+    gaps[gaps <= ROUNDING[np.float64] * index.half[best]] = 0  # duplicates have distance 0
     gaps[np.isneginf(value)] = np.inf
     return best, gaps
 
 
 def visit_cells(block: npt.NDArray[Any], index: CentroidIndex) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """The cells that rows of a block are near to, and these rows."""
+    """The cells near to any row of a block, and the rows that are near."""
     held = np.flatnonzero(np.diff(index.starts))
     probes = min(PROBES, len(held))
     if len(held) == probes:

@@ -1,9 +1,9 @@
-"""Cells: a pool cut into small neighborhoods, and which of them touch.
+"""Cells: the pool split into small neighborhoods, and which of them are adjacent.
 
-A cell is what k-means in two levels makes of a sample: coarse centers first, then a share of the cells within each, so
-that training and assignment cost O(n sqrt(cells)) instead of O(n cells). Cells are the unit of the neighbor search
-(`neighbors.py`): two whole cells are compared by one matrix product, if enough of their points lie near both.
-Nothing here is exact, and nothing that is promised to be exact rests on it.
+Cells come from k-means in two levels on a sample: coarse centers first, then a share of the cells within each, so that
+training and assignment cost O(n sqrt(cells)) instead of O(n cells). Cells are the unit of the neighbor search
+(`neighbors.py`): two whole cells are compared by one matrix product, if enough of their points are near both.
+Cells are approximate, and nothing that is promised to be exact depends on them.
 """
 
 from collections.abc import Callable
@@ -22,26 +22,26 @@ from hedgerow.pool.blocks import take_rows
 
 Floats = npt.NDArray[Any]
 
-SAMPLE = 32  # training points a cell: more moves the centers little
+SAMPLE = 32  # training points per cell: more would change the centers little
 ITERATIONS = 5  # Lloyd's steps: cells need to be compact, not optimal
-COARSE = 3  # coarse centers: the square root of so many times the cells; more follow the groups of a pool better
-NEAR = 15  # coarse centers whose cells come into question as neighbors
+COARSE = 3  # coarse centers: the square root of this many times the cells; more would follow a pool's groups better
+NEAR = 15  # coarse centers whose cells are considered as neighbors
 BLOCK = 1024  # rows of one product in training and assignment
-ROWS = 1 << 16  # rows handed to a thread for assignment
-AROUND = 64  # cells that come into question as neighbors of a cell
-VOTERS, CHOICES = 48, 4  # sampled points of a cell, and how many centers each names
+ROWS = 1 << 16  # rows assigned per task
+AROUND = 64  # cells that are considered as neighbors of a cell
+VOTERS, CHOICES = 48, 4  # sampled points of a cell, and how many centers each votes for
 
 
 @dataclass(frozen=True)
 class Centers:
-    """Centers of cells (c, d), and the coarse centers (s, d) that they belong to."""
+    """The centers of cells (c, d), and the coarse centers (s, d) that they belong to."""
 
     coarse: Floats
     fine: Floats
     coarse_of: npt.NDArray[np.int64]  # (c,) ascending
 
     def edges(self) -> npt.NDArray[np.int64]:
-        """Where the cells of each coarse center begin, and the end."""
+        """The first cell of each coarse center, and the number of cells."""
         return np.searchsorted(self.coarse_of, np.arange(len(self.coarse) + 1))
 
     def assign(self, rows: Floats) -> npt.NDArray[np.int32]:
@@ -55,7 +55,7 @@ class Centers:
 
 
 def half_norms(rows: Floats) -> Floats:
-    """Half of the squared length of each row, in the rows' dtype."""
+    """Half of the squared norm of each row, in the rows' dtype."""
     return measure_half(rows).astype(rows.dtype)
 
 
@@ -84,7 +84,7 @@ def refine_centers(
     rng: np.random.Generator,
     find_nearest: Callable[[Floats, Floats], npt.NDArray[np.int32]] | None = None,
 ) -> Floats:
-    """Lloyd's steps from `count` rows drawn at random; a center that loses all rows stays where it is."""
+    """Lloyd's algorithm from `count` random rows; a center that loses all its rows is not moved."""
     find_nearest = find_nearest or nearest_centers
     centers = rows[np.sort(rng.choice(len(rows), count, replace=False))].copy()
     for _ in range(ITERATIONS):
@@ -105,13 +105,13 @@ def nearest_centers(rows: Floats, centers: Floats) -> npt.NDArray[np.int32]:
 
 
 def spread_nearest(rows: Floats, centers: Floats, team: Team) -> npt.NDArray[np.int32]:
-    """`nearest_centers` by all threads."""
+    """`nearest_centers` on all threads."""
     parts = team.ranges(lambda lo, hi: nearest_centers(rows[lo:hi], centers), len(rows), step=BLOCK)
     return np.concatenate(parts)
 
 
 def sort_groups(group: npt.NDArray[np.int32], count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The rows by group, ascending within one, and where each of `count` groups begins, and the end."""
+    """The rows sorted by group, ascending within a group; the first position of each of `count` groups, and the end."""
     order, edges = np.empty(len(group), np.int64), np.empty(count + 1, np.int64)
     sort_by_cell(group, edges, order)
     return order, edges
@@ -126,10 +126,10 @@ def assign_cells(rows: Floats, centers: Centers, team: Team) -> npt.NDArray[np.i
 def rank_pairs(
     points: Floats, starts: npt.NDArray[np.int64], centers: Centers, count: int, team: Team
 ) -> npt.NDArray[np.int64]:
-    """The `count` pairs of cells (m, 2) whose points lie nearest to both, best first. points (n, d) sorted by cell.
+    """The `count` pairs of cells (m, 2) with the most points near both, best first. points (n, d) are sorted by cell.
 
-    A pair's merit is the number of its points that have the other cell's center among their nearest, over the square
-    root of the product of both sizes: what a comparison of the two finds, against what it costs, not fully charged.
+    The merit of a pair is the number of its points that have the other cell's center among their nearest, divided by
+    the square root of the product of both sizes: what a comparison finds, relative to a part of its cost.
     """
     sizes = np.diff(starts)
     around = list_around(centers, team)
@@ -156,7 +156,7 @@ def rank_pairs(
 
 
 def list_around(centers: Centers, team: Team) -> npt.NDArray[np.int64]:
-    """The cells nearest to each cell (c, AROUND), itself first, among those of the nearest coarse centers."""
+    """The cells nearest to each cell (c, AROUND), itself first, among the cells of the nearest coarse centers."""
     cells = len(centers.fine)
     half = half_norms(centers.fine)
     edges = centers.edges()

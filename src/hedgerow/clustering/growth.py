@@ -1,11 +1,12 @@
-"""Rounds of neighbor search and certified merges, until no two clusters are within the goal; then passes that look
-harder at all final clusters, until they find next to nothing.
+"""Rounds of neighbor search and certified merges, until no two clusters are within the goal; then more thorough
+passes over all final clusters, until they find next to nothing.
 
-The goal is a threshold, or a number of merges. In the second case no threshold is guessed: once that many merges are
-made, the highest of the lowest so many is a cap that no merge of the cut can exceed, and it only falls as more are
-found. Each pass cuts the tree at the cap, sums the clusters anew from the points, and searches with other cells.
+The goal is a threshold or a number of merges. In the second case no threshold is guessed: once m merges are made, the
+m-th lowest of them is a cap that no merge of the cut can exceed, and it only falls as more are found. Each pass cuts
+the tree at the cap, computes the clusters' means again from the points, and searches with other cells.
 
-A state is all that the next round needs; with a folder to keep it in, a run goes on after a kill as if uninterrupted.
+A `State` is all that the next round needs. With a workdir it is saved, and a run that was killed continues from there
+with the same result.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -23,30 +24,30 @@ from hedgerow.machine import Team
 from hedgerow.progress import Progress
 from hedgerow.store.checkpoints import Checkpoints
 
-HARDER = 2.0  # how many times as many pairs of cells are compared in a pass
-RARE = 1e-3  # share of clusters that a pass finds a merge for; the next would find a tenth of that
+HARDER = 2.0  # a pass compares this many times as many pairs of cells
+RARE = 1e-3  # passes end when one merges less than this share of the clusters; the next would find a tenth of that
 MOST_PASSES = 16  # two or three are usual
-STATE_FORMAT = 2  # of the files in a workdir: one written in another format is refused
-ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # of a gap, relative to the largest half norm
-FINEST = 4 * ROUNDING[np.float32]  # likewise: gaps below are told apart in float64
+STATE_FORMAT = 2  # of the files in a workdir: files in another format are refused
+ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # error of a gap, relative to the largest half norm
+FINEST = 4 * ROUNDING[np.float32]  # likewise: smaller gaps need float64
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Where to stop: at a threshold (a gap), or once so many merges are made that a smaller threshold would do."""
+    """Where to stop: at a threshold (a gap), or at the smallest threshold that makes this many merges."""
 
     threshold: float = np.inf
     merges: int | None = None
 
     def round_down(self, dtype: Any) -> "Goal":
-        """The threshold as a number of this type, not above what was given: merges are compared in that type."""
+        """The threshold rounded down to this type, in which merges are compared."""
         with np.errstate(over="ignore"):
             rounded = dtype(self.threshold)
         lower = rounded if float(rounded) <= self.threshold else np.nextafter(rounded, dtype(0))
         return replace(self, threshold=float(lower))
 
     def cap(self, log: Log) -> float:
-        """No merge beyond this gap can be part of the cut. It only falls as merges are found."""
+        """No merge beyond this gap can be part of the cut. The cap only falls as merges are found."""
         if self.merges is None:
             return self.threshold
         if self.merges == 0:
@@ -58,15 +59,15 @@ class Goal:
 
 @dataclass(frozen=True)
 class State:
-    """Between two rounds: the clusters that may still merge, the merges so far, and how the next round looks."""
+    """Between two rounds: the clusters that can still merge, the merges so far, and how the next round searches."""
 
     active: Active
     log: Log
     search: Search
     cap: float  # merges beyond it are not part of the cut
-    turn: int  # rounds made
+    turn: int  # rounds done
     passes: int  # 0 while the tree grows, then the number of the pass
-    before: int  # merges before this pass began
+    before: int  # merges before this pass
     duplicates: int  # merges of equal points
 
 
@@ -80,9 +81,9 @@ def grow(
     checkpoints: Checkpoints,
     progress: Progress,
 ) -> State:
-    """The merges up to the goal, in the state after the last of them. spread: the largest half norm of the pool.
+    """The state after the last merge up to the goal. spread: the largest half norm of the pool.
 
-    Exact searches need no pass that looks harder: nothing was missed.
+    Exact searches need no further passes, because they miss nothing.
     """
     goal = goal.round_down(vectors.dtype)
     state = load_state(checkpoints)
@@ -106,7 +107,7 @@ def grow(
 
 
 def largest_half(vectors: Vectors) -> float:
-    """The largest half norm of the pool: rounding errors of gaps go with it."""
+    """The largest half norm of the pool, to which rounding errors of gaps are proportional."""
     if vectors.metric == "cosine":
         return 0.5
     return max((float(vectors.half(vectors.block(start)).max()) for start in vectors.starts()), default=0.0)
@@ -122,7 +123,7 @@ def run_round(
     checkpoints: Checkpoints,
     progress: Progress,
 ) -> State:
-    """One search and all merges that it certifies."""
+    """One neighbor search and all merges that it certifies."""
     active, search = state.active, state.search
     if layout is None:
         active, layout = sort_clusters(active, search, team)
@@ -132,7 +133,7 @@ def run_round(
     if len(log):
         pairs = usual.pairs * (HARDER if state.passes else 1)
         search = replace(search, k=usual.k, pairs=pairs)
-    else:  # more ties than neighbors, or cells that keep neighbors apart: look further
+    else:  # more ties than neighbors, or cells that separate neighbors: search farther
         search = replace(search, k=2 * search.k, pairs=2 * search.pairs)
     cap = state.cap if state.passes else min(state.cap, goal.cap(joined))
     search = replace(search, seed=search.seed + 1)
@@ -142,7 +143,7 @@ def run_round(
 def search_once(
     state: State, active: Active, layout: Layout, team: Team, checkpoints: Checkpoints, progress: Progress
 ) -> Neighbors:
-    """The neighbors of this round; those of the first round, half of all work, are kept."""
+    """The neighbors for this round; those of the first round, half of all work, are saved in the workdir."""
     kept = checkpoints.load("neighbors") if state.turn == 0 else None
     if kept is not None:
         return Neighbors(kept[1]["ids"], kept[1]["gaps"], state.cap)
@@ -155,7 +156,7 @@ def search_once(
 
 
 def begin_pass(state: State, vectors: Vectors, goal: Goal, usual: Search, team: Team) -> State:
-    """All clusters at the cap, summed anew, to be searched harder and by other cells."""
+    """All clusters at the cap, with means computed again, for a more thorough search with other cells."""
     raised = make_monotone(len(vectors), state.log)
     cap = goal.cap(raised)
     log = cut_log(raised, cap)
@@ -170,7 +171,7 @@ def is_rare(state: State, n: int) -> bool:
 
 
 def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Active:
-    """The clusters that a log of merges leaves, their means summed anew from the points."""
+    """The clusters that a log of merges makes, with means computed from the points."""
     labels = np.empty(len(vectors), np.int32)
     point = forest.label_log(log.left, log.right, np.empty(len(vectors), np.int64), labels)
     means, half, size = average_groups(vectors, labels, team, vectors.half)
@@ -180,7 +181,7 @@ def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Active:
 
 
 def save_state(checkpoints: Checkpoints, state: State) -> None:
-    """Keeps a state; it stands for all that came before."""
+    """Save a state, which replaces everything saved before it."""
     numbers = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before", "duplicates")}
     arrays = {f"active-{name}": array for name, array in vars(state.active).items()}
     arrays |= {f"log-{name}": array for name, array in vars(state.log).items()}
@@ -189,7 +190,7 @@ def save_state(checkpoints: Checkpoints, state: State) -> None:
 
 
 def load_state(checkpoints: Checkpoints) -> State | None:
-    """The state that was kept last."""
+    """The state that was saved last, if any."""
     kept = checkpoints.load("state")
     if kept is None:
         return None

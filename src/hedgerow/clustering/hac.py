@@ -2,18 +2,18 @@
 
 The average linkage of two clusters has a closed form in their means, sizes and mean squared norms
 (`kernels/merging.py`), so a neighbor list is only a list of candidates. A round
-1. finds the k nearest clusters of every cluster; a cluster outside of A's list is at least A's radius away (the gap to
-   its k-th neighbor), and at least the size-weighted mean of the radii when A has merged;
-2. merges, over and over, the pairs that are each other's nearest and closer than `slack` times both radii: at slack 1
-   no unseen cluster can be closer, so each is a merge of true average linkage (which is reducible: the order of such
+1. finds the k nearest clusters of every cluster. A cluster outside of A's list is at least A's radius away (the gap to
+   its k-th neighbor), and after A has merged, at least the size-weighted mean of the radii;
+2. merges repeatedly the pairs that are each other's nearest and closer than `slack` times both radii. At slack 1 no
+   unlisted cluster can be closer, so each is a merge of true average linkage (which is reducible: the order of such
    merges does not matter);
-3. sets aside the clusters whose nearest lies beyond the threshold, and starts again with the rest.
+3. sets aside the clusters whose nearest is beyond the threshold, and starts again with the rest.
 
-`exact` finds neighbors by comparing all pairs in float64: the tree is the textbook's, up to the order of equal heights.
-`certified` finds them by cells, in float32 unless the cut is finer than that, misses a few, and ends with passes over
-all final clusters that look harder and merge what was missed. `euclidean` has no closed form and takes the quadratic
-way through scipy.
-Choosing a cut for a pool is `clusters.py`; the rounds themselves are `growth.py`.
+`exact` finds neighbors by comparing all pairs in float64: the tree is that of the textbook algorithm, up to the order
+of equal heights. `certified` finds them by cells, in float32 unless the cut needs more precision. It misses a few, and
+ends with more thorough passes over all final clusters that find and make the missing merges. `euclidean` has no closed
+form and goes through scipy, with quadratic memory.
+How a pool is cut is decided in `clusters.py`; the rounds are in `growth.py`.
 """
 
 import warnings
@@ -38,9 +38,9 @@ from hedgerow.store.checkpoints import Checkpoints, open_checkpoints
 
 METRICS = ("cosine", "sqeuclidean", "euclidean")
 METHODS: dict[str, type[Method]] = {"exact": Exact, "certified": Certified}
-MOST_QUADRATIC = 20_000  # scipy holds n^2 / 2 float64 distances twice: 3 GiB at this size
+MOST_QUADRATIC = 20_000  # points; scipy holds n^2 / 2 float64 distances twice: 3 GiB at this size
 REVERSE = 1.2  # reverse entries per entry of a neighbor list (on clustered pools)
-PAIRS = 4.7  # pairs of cells compared, a cell: nineteen of twenty neighbors are found at a million rows
+PAIRS = 4.7  # pairs of cells compared per cell: finds 95% of the neighbors at a million rows
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Estimate:
 
 
 def estimate(n: int, d: int, *, method: str = "certified", neighbors: int = 15, threads: int | None = None) -> Estimate:
-    """What linkage of n points in d dimensions will need; seconds are those of a core of 2021, give or take half."""
+    """What linkage of n points in d dimensions will need. Seconds are for cores of 2021, within about half."""
     exact = method == "exact"
     word = 8 if exact else 4
     lists = neighbors * (4 + word) * (1 + REVERSE)
-    memory = n * (d * word + lists + 120)  # 120: a dozen numbers a point, and the log
+    memory = n * (d * word + lists + 120)  # 120: a dozen numbers per point, and the log
     flops = n * n * d if exact else n * 4e3 * d * (1 + max(0.0, np.log10(max(n, 1) / 1e6)) / 5)
     return Estimate(int(memory), float(1 + flops / (2.5e10 if exact else 2e10) / (threads or available())))
 
@@ -178,14 +178,14 @@ def grow_precisely(
 
 
 def to_float64(vectors: Vectors, search: Search, team: Team) -> Vectors:
-    """The same points in float64, if there is memory for that."""
+    """The same points in float64, if there is memory for them."""
     needed = estimate(*vectors.raw.shape, neighbors=search.k, threads=team.size)
     check_memory(Estimate(2 * needed.memory, 2 * needed.seconds))
     return replace(vectors, dtype=np.float64)
 
 
 def most_clusters(n: int, average_size: float) -> int:
-    """How many clusters of n points may have an average size of at least that."""
+    """The most clusters that n points can form with at least this average size."""
     size = checks.real(average_size, "average_size", least=1)
     if size > max(n, 1):
         raise InputError(f"an average size of {size:g} cannot be reached with {n:,} points: ask for at most {n:,}")
@@ -193,12 +193,12 @@ def most_clusters(n: int, average_size: float) -> int:
 
 
 def check_memory(needed: Estimate) -> None:
-    """Refuses before it begins what cannot fit this machine, and warns of what is tight."""
+    """Refuse a linkage that cannot fit into memory, and warn if it may not."""
     memory = machine.memory()
     if needed.memory > memory.total:
         raise InputError(
             f"this linkage needs {needed}, and this process may use {memory.total / 2**30:.1f} GiB in all: "
-            'cluster a part of the pool with method="assign", or take fewer neighbors'
+            'cluster a part of the pool with method="assign", or use fewer neighbors'
         )
     if needed.memory > memory.free:
         warnings.warn(

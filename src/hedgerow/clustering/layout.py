@@ -1,7 +1,7 @@
-"""A pool in the order in which neighbors are looked for: sorted by cell, equal points collapsed.
+"""The pool in search order: sorted by cell, with equal points collapsed.
 
-Rows of a cell are next to each other in memory, so that cells go to BLAS as they stand and clusters that meet are
-near. The pool is copied once, into that order; a memmap is read a block at a time.
+The rows of a cell are contiguous in memory, so that BLAS takes cells without copying, and clusters that are likely to
+merge are near each other. The pool is copied once, into that order; a memmap is read one block at a time.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from hedgerow.kernels import rows as kernels
 from hedgerow.kernels.gathering import gather_rows
 from hedgerow.machine import Team
 
-FEW = 4_000  # so many clusters are compared pair by pair in no time
-CELL = 125  # rows of a cell: smaller ones make products inefficient, larger ones waste them
+FEW = 4_000  # up to this many clusters, comparing all pairs takes next to no time
+CELL = 125  # rows per cell: with fewer, matrix products are inefficient; with more, most products are wasted
 
 
 @dataclass(frozen=True)
 class Search:
-    """How neighbors are looked for: k of them, by comparing `pairs` pairs of cells a cell, or exactly."""
+    """How to search for the k nearest neighbors: by comparing `pairs` pairs of cells per cell, or exactly."""
 
     k: int
     pairs: float
@@ -38,7 +38,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Layout:
-    """Clusters sorted by cell: cell c is rows starts[c]:starts[c + 1]. No centers: all are compared with all."""
+    """Clusters sorted by cell: cell c is rows starts[c]:starts[c + 1]. Without centers, all pairs are compared."""
 
     centers: cells.Centers | None
     starts: npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ def search_neighbors(
 
 
 def sort_clusters(active: Active, search: Search, team: Team) -> tuple[Active, Layout]:
-    """Clusters sorted by cell; a few stay as they are."""
+    """Clusters sorted by cell; up to FEW of them are left in their order."""
     n = len(active)
     if search.exact or n <= FEW:
         return active, Layout(None, np.array([0, n]))
@@ -77,7 +77,7 @@ def train(
     search: Search,
     team: Team,
 ) -> cells.Centers:
-    """Centers of cells from a sample of the rows of a matrix of this shape; take(rows, out) writes some of them."""
+    """Cell centers from a sample of the rows of a matrix of this shape; take(rows, out) copies some of its rows."""
     n, d = shape
     rng = np.random.default_rng([search.seed, n])
     count = max(1, n // CELL)
@@ -90,7 +90,7 @@ def train(
 def sort_points(
     vectors: Vectors, search: Search, team: Team, report: Callable[[float], None]
 ) -> tuple[Active, Layout, Log]:
-    """The distinct points sorted by cell, each a cluster of its copies, and the merges at height 0 that made them."""
+    """The distinct points sorted by cell, each a cluster of its duplicates, and the merges at height 0 behind them."""
     n, d = vectors.raw.shape
     centers = None if search.exact or n <= FEW else train((n, d), vectors.dtype, vectors.take, search, team)
     cell, order = order_points(vectors, centers, team)
@@ -105,7 +105,7 @@ def sort_points(
 
     team.map(place, vectors.starts())
     report(1.0)
-    copy_of = position  # its memory serves again
+    copy_of = position  # reuses its memory
     first = order.copy()
     kept = kernels.collapse(means, first, copy_of)
     copies = np.flatnonzero(first[copy_of] != order)
@@ -117,13 +117,13 @@ def sort_points(
 
 
 def count_starts(cell: npt.NDArray[np.int32], centers: cells.Centers | None) -> npt.NDArray[np.int64]:
-    """Where each cell begins among rows sorted by cell, and the end."""
+    """The first row of each cell among rows sorted by cell, and the number of rows."""
     counts = np.bincount(cell, minlength=1 if centers is None else len(centers.fine))
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def unite_copies(hashes: npt.NDArray[np.uint64], cell: npt.NDArray[np.int32]) -> None:
-    """Rows of equal hash into the cell of the first of them: rounding may have sent copies to different cells."""
+    """Move rows of equal hash to the cell of the first: rounding may have put duplicates into different cells."""
     ordered = np.sort(hashes)
     if not (ordered[1:] == ordered[:-1]).any():
         return
@@ -136,7 +136,7 @@ def unite_copies(hashes: npt.NDArray[np.uint64], cell: npt.NDArray[np.int32]) ->
 def order_points(
     vectors: Vectors, centers: cells.Centers | None, team: Team
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The cell of every row, and the rows sorted by cell; within one they ascend, but equal rows stand together."""
+    """The cell of every row, and the rows sorted by cell: ascending within a cell, but equal rows are adjacent."""
     n, d = vectors.raw.shape
     cell = np.zeros(n, np.int32)
     hashes = np.empty(n, np.uint64)

@@ -1,8 +1,9 @@
 """One round of average linkage: every certified merge that a set of neighbor lists allows.
 
-Sweeps over a worklist: refresh the nearest of the clusters that changed, match the pairs that are each other's
-nearest, merge them, and put those whose nearest is gone on the next worklist (reciprocal agglomerative clustering).
-Each step splits over threads by ranges and gives the same answer for any number of them. The rounds are `hac.py`'s.
+Sweeps over a worklist: update the nearest neighbor of the clusters that changed, match the pairs that are each other's
+nearest, merge them, and put the clusters whose nearest is gone on the next worklist (reciprocal agglomerative
+clustering). Each step is split into ranges for the threads, and gives the same answer for any number of them. The
+rounds are in `growth.py`.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from hedgerow.machine import Team
 
 @dataclass(frozen=True)
 class Active:
-    """The clusters that can still merge, a row each, in ascending order of `point`, a point that stands for each."""
+    """The clusters that can still merge, one row each. `point`: a point of the cluster, by which merges name it."""
 
     point: npt.NDArray[np.int64]
     means: npt.NDArray[Any]  # (n, d)
@@ -47,7 +48,7 @@ class Active:
 
 @dataclass(frozen=True)
 class Limits:
-    """How far a merge may go: gaps up to `threshold`, and up to `slack` x radius + `tolerance` of both clusters."""
+    """Which merges are allowed: gaps up to `threshold`, and up to `slack` x radius + `tolerance` of both clusters."""
 
     threshold: float
     slack: float
@@ -61,7 +62,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Lists:
-    """Neighbor lists as chains of segments of one flat array, and what each cluster knows of its nearest."""
+    """Neighbor lists as chains of segments of one flat array, and the nearest neighbor of each cluster."""
 
     start: npt.NDArray[np.int64]  # (n + 1,) segment c is adjacent[start[c]:start[c + 1]]
     adjacent: npt.NDArray[np.int32]  # (e,)
@@ -69,17 +70,17 @@ class Lists:
     length: npt.NDArray[np.int32]  # (n,) how much of a segment is in use
     following: npt.NDArray[np.int32]  # (n,) the next segment of the chain, -1 at its end
     last: npt.NDArray[np.int32]  # (n,) the last segment of a cluster's chain
-    parent: npt.NDArray[np.int32]  # (n,) union-find: a cluster that was merged points at what swallowed it
+    parent: npt.NDArray[np.int32]  # (n,) union-find: a merged cluster points at the cluster that it became part of
     nearest: npt.NDArray[np.int32]  # (n,)
     nearest_gap: npt.NDArray[Any]  # (n,)
     changed: npt.NDArray[np.int32]  # (n,) the sweep of a cluster's latest merge
-    refreshed: npt.NDArray[np.int32]  # (n,) the sweep in which its list was looked at last
-    seen: npt.NDArray[np.int32]  # (threads, n) marks, a row for each thread
+    refreshed: npt.NDArray[np.int32]  # (n,) the sweep in which its list was last read
+    seen: npt.NDArray[np.int32]  # (threads, n) marks, one row per thread
     clock: npt.NDArray[np.int32]  # (threads, 1)
 
 
 def link_lists(found: Neighbors, reach: npt.NDArray[Any], team: Team) -> Lists:
-    """The lists that were found, and in each whoever lists it and is within its reach (n,)."""
+    """The lists that were found, and in each the clusters that list it in turn and are within its reach (n,)."""
     ids, gaps = found.ids, found.gaps
     n = len(ids)
     reverse = np.empty(ids.shape, np.bool_)
@@ -108,14 +109,14 @@ def link_lists(found: Neighbors, reach: npt.NDArray[Any], team: Team) -> Lists:
 
 
 def merge_round(active: Active, found: Neighbors, limits: Limits, team: Team) -> tuple[Active, Log]:
-    """All certified merges that these lists allow, and the clusters that may merge later. Uses up what it is given."""
+    """All certified merges that these lists allow, and the clusters that can merge later. Overwrites its input."""
     n = len(active)
     radius = find_radii(found)
-    # Two that merge are within the limits of both, so whoever lists a cluster from beyond is no news to it.
+    # Two clusters that merge are within the limits of both, so reverse entries from farther away are not needed.
     with np.errstate(over="ignore"):
         reach = (limits.slack * radius + limits.tolerance).astype(radius.dtype)
     lists = link_lists(found, reach, team)
-    del found  # a gigabyte for ten million rows, if the caller holds it no more
+    del found  # a gigabyte for ten million rows, unless the caller holds it
     work = alive = np.arange(n, dtype=np.int32)
     logs: list[Log] = []
     while len(work):
@@ -132,9 +133,9 @@ def merge_round(active: Active, found: Neighbors, limits: Limits, team: Team) ->
 
 
 def find_radii(found: Neighbors) -> npt.NDArray[Any]:
-    """How far a cluster must be to be in no list: the gap to the last neighbor.
+    """The radius of each list: a cluster outside of the list is at least this far, the gap to the last neighbor.
 
-    A list that is not full holds all within reach; if all other clusters are in it, there is no limit.
+    A list that is not full holds all clusters within reach; if it holds all other clusters, the radius is infinite.
     """
     n, k = found.ids.shape
     if k >= n - 1:
@@ -142,13 +143,13 @@ def find_radii(found: Neighbors) -> npt.NDArray[Any]:
     radius = found.gaps[:, -1].copy()
     radius[np.isinf(radius)] = found.reach
     if np.isinf(found.reach):
-        short = np.flatnonzero(found.ids[:, -1] < 0)  # its cells hold fewer than k: what is listed is what was seen
+        short = np.flatnonzero(found.ids[:, -1] < 0)  # fewer than k rows in its cells: all of them are listed
         radius[short] = np.where(found.ids[short] >= 0, found.gaps[short], 0).max(axis=1)
     return radius
 
 
 def refresh(lists: Lists, work: npt.NDArray[np.int32], sweep: int, active: Active, team: Team) -> None:
-    """The nearest of every cluster on the worklist."""
+    """Update the nearest neighbor of every cluster on the worklist."""
     edges = [len(work) * part // team.size for part in range(team.size + 1)]
 
     def task(part: int) -> None:
@@ -188,7 +189,7 @@ def merge(
     radius: npt.NDArray[Any],
     team: Team,
 ) -> None:
-    """Joins the pairs; they are disjoint, so threads do not meet."""
+    """Merge the pairs, which are disjoint, so threads do not write to the same cluster."""
     team.ranges(
         lambda lo, hi: merging.merge(
             left, right, lo, hi, sweep, lists.parent, active.means, active.half, active.size, radius,
@@ -201,7 +202,7 @@ def merge(
 def touch(
     lists: Lists, alive: npt.NDArray[np.int32], sweep: int, radius: npt.NDArray[Any], limits: Limits, team: Team
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The clusters that can still merge in this round, and those of them that must look for a nearest again."""
+    """The clusters that can still merge in this round, and those of them that need a new nearest neighbor."""
     work = np.empty_like(alive)
     bounds = limits.of(lists.width.dtype.type)
 

@@ -1,16 +1,16 @@
 """Multi-round clustering, the first acceleration of the paper's appendix ("Multi-round HAC").
 
-Each round makes a (k, tau)-nearest-neighbor graph of the centroids of the clusters so far: an edge joins two centroids
+Each round builds a (k, tau)-nearest-neighbor graph of the centroids of the clusters so far: an edge joins two centroids
 if one is among the k nearest of the other and their distance is at most tau. Average linkage then merges within the
-graph, up to a distance epsilon, and the clusters it makes have the centroids of the next round. Nothing but the graph
-of one round is ever held.
+graph, up to a distance epsilon, and the centroids of the resulting clusters go to the next round. Only the graph of one
+round is held in memory.
 
-What the paper leaves open, and how it is read here: a centroid is one point, whatever the size of its cluster (its
-direction for cosine distance); the distance of two clusters of centroids is the mean over the edges that are present,
-and clusters without an edge do not merge; epsilon of a round is the smallest that brings the number of clusters down to
-the round's share, in equal ratios, of what the average size asks for, and tau then is no limit beyond k. With a given
-threshold every round has that epsilon, and tau is twice it: were it the same, every edge would be a merge (single
-linkage). These clusters differ from true average linkage: docs/scaling.md has how much.
+What the paper leaves open is decided as follows. A centroid is one point, whatever the size of its cluster (for cosine
+distance, a direction). The distance of two clusters of centroids is the mean over the edges between them, and clusters
+without an edge do not merge. For an average size, the number of clusters falls by the same ratio in every round:
+epsilon is the smallest that reaches it, and tau is unlimited. With a given threshold, every round has that epsilon, and
+tau is twice as large; if it were the same, every edge would be a merge (single linkage). The clusters differ from true
+average linkage: docs/scaling.md has how much.
 """
 
 from dataclasses import dataclass, replace
@@ -32,19 +32,19 @@ from hedgerow.machine import Team
 from hedgerow.progress import Progress
 
 REACH = 2.0  # tau / epsilon: edges beyond epsilon count against a merge
-UNIT = 1 << 36  # the longest edge in fixed point: 1e-11 of it is seen, and 2^27 edges between two clusters can be added
+UNIT = 1 << 36  # the longest edge in fixed point: resolves 1e-11 of it, and 2^27 edges can be added without overflow
 
 
 @dataclass(frozen=True)
 class Plan:
-    """When to stop: after `rounds` with epsilon `threshold` (a gap), or at so many clusters, however many it takes."""
+    """When to stop: after `rounds` with epsilon `threshold` (a gap), or at `clusters`, in as many rounds as needed."""
 
     rounds: int
     threshold: float = np.inf
     clusters: int | None = None
 
     def needed(self, turn: int, begun: int, now: int) -> int | None:
-        """The merges that round `turn` (from 0 on) is to make; None: all within the threshold."""
+        """The merges that round `turn` (from 0 on) should make; None: all within the threshold."""
         if self.clusters is None:
             return None
         if turn + 1 >= self.rounds:
@@ -52,7 +52,7 @@ class Plan:
         return now - int(begun * (self.clusters / begun) ** ((turn + 1) / self.rounds))
 
     def is_done(self, turn: int, now: int, merged: int) -> bool:
-        """Whether to stop before round `turn`; `merged`: what the round before did."""
+        """Whether to stop before round `turn`. merged: the merges of the previous round."""
         if self.clusters is None:
             return now < 2 or turn >= self.rounds or (turn > 0 and not merged)
         return now <= self.clusters
@@ -72,7 +72,7 @@ def grow_in_rounds(vectors: Vectors, method: Multiround, job: hac.Job) -> Dendro
 
 
 def merge_precisely(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> Log:
-    """The merges of all rounds, in float64 where float32 does not tell distances at the cut apart."""
+    """The merges of all rounds, in float64 where float32 cannot separate distances at the cut."""
     finest = FINEST * largest_half(vectors)
     if plan.threshold >= finest:
         log, copies = merge_in_rounds(vectors, plan, search, team, progress)
@@ -82,9 +82,9 @@ def merge_precisely(vectors: Vectors, plan: Plan, search: Search, team: Team, pr
 
 
 def merge_in_rounds(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> tuple[Log, int]:
-    """The merges of all rounds, copies first, and how many are copies'.
+    """The merges of all rounds, those of equal points first, and how many these are.
 
-    Heights are gaps, and none is lower than those below it.
+    Heights are gaps, and every merge is at least as high as those below it.
     """
     active, layout, duplicates = sort_points(vectors, search, team, lambda done: progress("reading", done))
     logs = [duplicates]
@@ -123,8 +123,8 @@ def to_unit(means: npt.NDArray[Any], vectors: Vectors) -> npt.NDArray[Any]:
 def link_graph(found: Neighbors, threshold: float, needed: int | None, team: Team) -> Log:
     """Average linkage over the edges of a graph: merges (rows of the lists) and heights, up to the threshold.
 
-    `needed`: stop at the smallest height that makes so many merges. A distance over edges is never less than the
-    smaller of the two that it joins (reducible), so pairs that are each other's nearest merge in any order.
+    needed: stop at the smallest height that makes this many merges. The mean over edges is reducible (a merged cluster
+    is never nearer to others than the nearer of its parts), so pairs that are each other's nearest merge in any order.
     """
     lists = link_lists(found, np.full(len(found.ids), np.inf), team)  # an edge if either is a neighbor of the other
     unit = UNIT / (float(lists.width.max(initial=0.0)) or 1.0)
@@ -148,7 +148,7 @@ def link_graph(found: Neighbors, threshold: float, needed: int | None, team: Tea
         alive = alive[(lists.parent[alive] == alive) & (merged[alive] | (edges.mean[alive] <= limit))]
         limit = min(limit, cap(made, needed))
         work = alive[merged[alive] | merged[lists.nearest[alive]]]
-        if not len(work):  # ties may leave clusters that wait for each other: a look at all of them ends that
+        if not len(work):  # ties can leave clusters waiting for each other: update all of them
             work = alive
     log = cut_log(make_monotone(len(lists.parent), join_logs(made)), limit)
     return Log(log.left, log.right, log.heights / unit)
@@ -156,7 +156,7 @@ def link_graph(found: Neighbors, threshold: float, needed: int | None, team: Tea
 
 @dataclass(frozen=True)
 class Edges:
-    """The edges of a graph, by cluster: chains of segments as in `lists`, with whole numbers for weights."""
+    """The edges of a graph by cluster: chains of segments as in `lists`, with integer weights."""
 
     lists: Lists
     total: npt.NDArray[np.int64]
@@ -166,7 +166,7 @@ class Edges:
 
 
 def cap(logs: list[Log], needed: int | None) -> float:
-    """No merge beyond this height is needed."""
+    """The height beyond which no merge is needed."""
     heights = np.concatenate([log.heights for log in logs])
     if needed is None or len(heights) < needed:
         return np.inf
@@ -174,7 +174,7 @@ def cap(logs: list[Log], needed: int | None) -> float:
 
 
 def refresh(edges: Edges, work: npt.NDArray[np.int32], team: Team) -> None:
-    """The nearest of every cluster on the worklist."""
+    """Update the nearest neighbor of every cluster on the worklist."""
     lists = edges.lists
     ends = [len(work) * part // team.size for part in range(team.size + 1)]
 
@@ -191,16 +191,16 @@ def refresh(edges: Edges, work: npt.NDArray[np.int32], team: Team) -> None:
 def match(
     edges: Edges, work: npt.NDArray[np.int32], limit: float
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The pairs that are each other's nearest, within the limit; lower cluster left, each pair once."""
+    """The pairs that are each other's nearest, within the limit; the lower cluster on the left, each pair once."""
     nearest = edges.lists.nearest
-    asking = work[(nearest[work] >= 0) & (edges.mean[work] <= limit)]
-    asking = asking[nearest[nearest[asking]] == asking]
-    left = np.unique(np.minimum(asking, nearest[asking]))
+    mutual = work[(nearest[work] >= 0) & (edges.mean[work] <= limit)]
+    mutual = mutual[nearest[nearest[mutual]] == mutual]
+    left = np.unique(np.minimum(mutual, nearest[mutual]))
     return left, nearest[left]
 
 
 def merge(lists: Lists, left: npt.NDArray[np.int32], right: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-    """Joins the pairs; tells which clusters took part."""
+    """Merge the pairs; returns which clusters were part of one."""
     lists.parent[right] = left
     lists.following[lists.last[left]] = right
     lists.last[left] = lists.last[right]
@@ -210,7 +210,7 @@ def merge(lists: Lists, left: npt.NDArray[np.int32], right: npt.NDArray[np.int32
 
 
 def make_centroids(active: Active, log: Log) -> Active:
-    """The clusters after a round, with the means of all their points, in the order of what they were made from."""
+    """The clusters after a round, with the means of all their points, in the order of the clusters before it."""
     n = len(active)
     place = np.full(int(active.point.max(initial=-1)) + 1, -1, np.int64)
     place[active.point] = np.arange(n)

@@ -4,9 +4,10 @@
 of the mean squared norm of its members, and then the gap is (half of) the average linkage: a neighbor search over means
 is a search for the nearest cluster (see `kernels/merging.py`).
 
-The pool is cut into cells (ranges of rows); the rows of a cell are compared with each other, and two cells by a matrix
-product that serves the lists of both. All pairs of cells: exact, O(n^2 d) time. The pairs that `cells.py` ranks
-highest: most of the neighbors for a small part of that. Memory O(n k) and a block of products for each thread.
+The pool is split into cells (ranges of rows). The rows of a cell are compared with each other, and two cells by one
+matrix product that updates the lists of both. With all pairs of cells the search is exact, in O(n^2 d) time; the pairs
+that `cells.py` ranks highest give most of the neighbors for a small part of that. Memory: O(n k), and a block of
+products per thread.
 """
 
 import threading
@@ -20,13 +21,13 @@ import numpy.typing as npt
 from hedgerow.kernels import nearest
 from hedgerow.machine import Pair, Team
 
-GROUPS = 8  # cells are handed to threads in groups, this many a thread: enough to keep all busy to the end
-ROWS = 1024  # rows of a cell in an exact search
+GROUPS = 8  # groups of cells per thread: enough to keep all threads busy to the end
+ROWS = 1024  # rows per cell in an exact search
 
 
 @dataclass(frozen=True)
 class Neighbors:
-    """The k nearest of every row within `reach`, nearest first: ids int32 (n, k), -1 for none, and gaps (n, k)."""
+    """The k nearest rows of every row within `reach`, nearest first: ids int32 (n, k), -1 for none, and gaps (n, k)."""
 
     ids: npt.NDArray[np.int32]
     gaps: npt.NDArray[Any]
@@ -59,8 +60,8 @@ def find_in_cells(
 ) -> Neighbors:
     """The k nearest of every row, within `reach`, among the rows of its own cell and of the cells paired with it.
 
-    Cell c is rows starts[c]:starts[c + 1]; pairs (m, 2) of cells, lower first, in the order in which a thread takes
-    them up: pairs that hold many neighbors early, so that later ones are dismissed sooner.
+    Cell c is rows starts[c]:starts[c + 1]. pairs (m, 2) of cells, the lower one first, in the order in which a thread
+    processes them: pairs with many neighbors come first, so that later pairs are rejected faster.
     """
     n = len(points)
     k = min(k, max(n - 1, 0))
@@ -103,7 +104,7 @@ def find_in_cells(
 
 @dataclass(frozen=True)
 class Groups:
-    """Pairs of cells by the pair of groups that they fall into, costly ones first."""
+    """Pairs of cells by the pair of groups that they belong to, most expensive first."""
 
     edges: list[int]  # group g is cells edges[g]:edges[g + 1]
     order: list[Pair]
@@ -117,7 +118,7 @@ class Groups:
 
 
 def group_pairs(starts: npt.NDArray[np.int64], pairs: npt.NDArray[Any], count: int) -> Groups:
-    """Cuts the cells into `count` ranges of about the same number of rows and sorts the pairs by range and range."""
+    """Split the cells into `count` ranges of about the same number of rows, and sort the pairs by pair of ranges."""
     cells = len(starts) - 1
     targets = np.linspace(0, starts[-1], min(count, cells) + 1)[1:-1]
     edges = sorted({0, cells, *np.searchsorted(starts, targets).tolist()})

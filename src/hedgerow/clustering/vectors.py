@@ -1,8 +1,8 @@
-"""The rows that a metric works on: unit vectors for cosine, vectors around their mean for squared distances, these
-brought near 1 by a power of two, which changes no digit: squares of tiny or huge values stay what they are.
+"""Embeddings as a metric sees them: unit vectors for cosine, vectors minus their mean for squared distances.
 
-The pool's embeddings stay where they are (a memmap stays one); rows are prepared a block at a time, in float32 or
-float64, and come out the same whatever the block. One pass at the start finds what cannot be used.
+The latter are also scaled to about 1 by a power of two, which is exact, so that squares of tiny or huge values do not
+underflow or overflow. The embeddings are not copied (a memmap stays one): rows are prepared one block at a time, in
+float32 or float64, with the same result for any block. One pass at the start finds rows that cannot be used.
 """
 
 import mmap
@@ -20,9 +20,9 @@ from hedgerow.machine import Team
 from hedgerow.pool.blocks import take_rows
 
 BLOCK = 1 << 14  # rows read and prepared at a time
-LEAST, MOST = 1e-140, 1e140  # magnitudes whose squares, and sums of them, float64 holds
-GRID = 2.0**24  # steps of a center for the largest magnitude
-RELEASE_AFTER = 32  # blocks: a quarter of a gigabyte at 128 dimensions
+LEAST, MOST = 1e-140, 1e140  # magnitudes whose squares, and sums of squares, float64 can represent
+GRID = 2.0**24  # grid steps of a center up to the largest magnitude
+RELEASE_AFTER = 32  # blocks between releases: a quarter of a gigabyte at 128 dimensions
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Vectors:
     raw: npt.NDArray[Any]
     metric: str  # "cosine" or "sqeuclidean"
     dtype: Any
-    center: npt.NDArray[np.float64]  # (d,), taken off for sqeuclidean: distances stay, rounding errors shrink
-    factor: float = 1.0  # what rows are then multiplied by
+    center: npt.NDArray[np.float64]  # (d,), subtracted for sqeuclidean: distances stay, rounding errors shrink
+    factor: float = 1.0  # rows are then multiplied by this
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -45,11 +45,11 @@ class Vectors:
 
     @property
     def scale(self) -> float:
-        """Distance / gap: a gap is the cosine distance itself, or half of the squared distance of prepared rows."""
+        """Distance / gap. A gap is the cosine distance itself, or half of the squared distance of prepared rows."""
         return 1.0 if self.metric == "cosine" else 2.0 / self.factor**2
 
     def prepare(self, raw: npt.NDArray[Any], out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
-        """Some raw rows as the metric sees them, contiguous: `out`, if it is given."""
+        """Raw rows as the metric sees them, contiguous; written to `out` if it is given."""
         if out is None:
             out = np.empty(raw.shape, self.dtype)
         if self.metric == "cosine":
@@ -60,39 +60,39 @@ class Vectors:
         return out
 
     def take(self, rows: npt.NDArray[np.int64], out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
-        """The rows named."""
+        """The prepared rows at these positions."""
         taken = self.prepare(take_rows(self.raw, rows), out)
         release_pages(self.raw)
         return taken
 
     def block(self, start: int) -> npt.NDArray[Any]:
-        """BLOCK rows from `start` on."""
+        """Up to BLOCK prepared rows from `start` on."""
         if start % (RELEASE_AFTER * BLOCK) == 0:
             release_pages(self.raw)
         return self.prepare(self.raw[start : start + BLOCK])
 
     def starts(self) -> range:
-        """Where the blocks begin."""
+        """The first row of each block."""
         return range(0, len(self), BLOCK)
 
     def half(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Half of the squared length of prepared rows; for unit vectors 1/2, by definition and not by rounding."""
+        """Half of the squared norm of prepared rows; exactly 1/2 for unit vectors."""
         if self.metric == "cosine":
             return np.full(len(rows), 0.5, self.dtype)
         return measure_half(rows).astype(self.dtype)
 
 
 def measure_half(rows: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Half of the squared length of each row."""
+    """Half of the squared norm of each row."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) / 2)
 
 
 def release_pages(raw: npt.NDArray[Any]) -> None:
-    """Lets go of the pages of a memory map that is only read: they are the file's, and need not count as ours."""
+    """Release the pages of a read-only memory map: they can be read again, and would count as memory in use."""
     owner: Any = raw
     while isinstance(owner, np.ndarray) and not isinstance(owner.base, mmap.mmap):
         owner = owner.base
-    # mode "c" holds changes that are nowhere else
+    # Mode "c" may hold changes that are not in the file.
     if isinstance(owner, np.memmap) and owner.mode == "r":
         pages: Any = owner.base
         pages.madvise(mmap.MADV_DONTNEED)
@@ -140,12 +140,12 @@ def survey_rows(raw: npt.NDArray[Any], metric: str, team: Team) -> tuple[Vectors
 
 
 def choose_factor(largest: npt.NDArray[np.float64]) -> float:
-    """The power of two that brings the largest of these magnitudes (n,) near 1; refuses what has no squares."""
+    """The power of two that scales the largest of these magnitudes (n,) to about 1. Refuses those without squares."""
     row = int(np.argmax(largest))
     most = float(largest[row])
     if most and not LEAST <= most <= MOST:
         raise InputError(
-            f"embeddings has {most:.3g} as its largest magnitude (row {row}), and squares of such numbers are beyond "
+            f"embeddings has {most:.3g} as its largest magnitude (row {row}), whose square is out of the range of "
             'float64: scale the embeddings, or use metric="cosine"'
         )
     return float(2.0 ** -np.frexp(most)[1]) if most else 1.0
@@ -158,10 +158,10 @@ def average_groups(
     measure: Callable[[npt.NDArray[Any]], npt.NDArray[Any]],
     rows: npt.NDArray[np.int64] | None = None,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Means (m, d), means of what `measure` says of prepared rows (m,) and sizes (m,) of groups 0..max.
+    """Of groups 0..max: the means (m, d), the means of measure(prepared rows) (m,), and the sizes (m,).
 
-    labels: of all points, or of `rows`. Sums in float64, m d numbers. Each thread reads the points of its share of the
-    groups, in order, so that every sum has one order. An empty group has the mean 0.
+    labels: the groups of all points, or of `rows`. Sums are in float64, m d numbers. Each thread reads the points of
+    its own groups in order, so the order of every sum is fixed. An empty group has the mean 0.
     """
     count, d = int(labels.max(initial=-1)) + 1, vectors.raw.shape[1]
     sums, measured = np.zeros((count, d)), np.empty(len(labels))
@@ -183,9 +183,9 @@ def average_groups(
 
 
 def refuse_zeros(zeros: npt.NDArray[np.int64]) -> None:
-    """A row of zeros has no direction."""
-    told = ", ".join(str(row) for row in zeros[:5]) + (", ..." if len(zeros) > 5 else "")
+    """Refuse rows of zeros, which have no direction."""
+    listed = ", ".join(str(row) for row in zeros[:5]) + (", ..." if len(zeros) > 5 else "")
     raise InputError(
-        f"{len(zeros):,} rows of embeddings are all zero and have no cosine distance (rows {told}): "
-        'drop them, or use metric="sqeuclidean"; `cluster` also keeps each as a cluster of its own (zeros="singletons")'
+        f"embeddings has {len(zeros):,} all-zero rows, which have no cosine distance (rows {listed}): drop them, use "
+        'metric="sqeuclidean", or let `cluster` make each a cluster of its own (zeros="singletons")'
     )
