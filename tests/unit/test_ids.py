@@ -175,6 +175,17 @@ def test_ids_that_cannot_be_aligned() -> None:
         align(twice, numbers)
     with pytest.raises(InputError, match="holds 1 more than once"):
         align(numbers, twice, partial=True)
+    for first, second, partial in (
+        ([1, 1, 2], [1, 2], False),  # more ids than rows, one of them twice
+        ([1, 2, 3], [2, 1, 2], False),
+        ([1, 2], [2, 7, 7], True),  # twice among those without a match
+        ([1, 2], [2, 1, 2], True),
+        ([3, 3, 2], [2, 1, 3], True),
+    ):
+        for kind in (pa.int64(), pa.string()):
+            ids, like = (find_ids(tables_of({"id": pa.array(values).cast(kind)})) for values in (first, second))
+            with pytest.raises(InputError, match="more than once"):
+                align(ids, like, partial=partial)  # type: ignore[arg-type]
     nothing = Ids.of(np.zeros(0, np.int64), "nothing")
     assert align(nothing, Ids.of(np.zeros(0, np.int64), "no rows")) is None
     rows = align(nothing, numbers, partial=True)

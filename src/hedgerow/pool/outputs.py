@@ -103,9 +103,12 @@ def _refuse_inputs(path: str | Path, inputs: Iterable[Any]) -> None:
     if not target.exists():
         return
     for source in inputs:
-        for file in sources.find_files(source, "the input") if sources.is_location(source) else []:
-            if not sources.is_url(file) and target.samefile(file):
-                raise StoreError(f"{path} is an input: name another file to write")
+        try:
+            files = sources.find_files(source, "the input") if sources.is_location(source) else []
+        except InputError:  # reported where the input is opened, by its name
+            continue
+        if any(not sources.is_url(file) and target.samefile(file) for file in files):
+            raise StoreError(f"{path} is an input: name another file to write")
 
 
 def _arrow_array(values: npt.NDArray[Any], name: str) -> Any:

@@ -75,7 +75,7 @@ class Table:
     def chunks(self, column: str, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         """(first row, values) of a column with one value per row, in order."""
         dtype = self.dtype(column)
-        for at, values in self._arrow_chunks(column, start, stop):
+        for at, values in self.arrow_chunks(column, start, stop):
             yield at, values.to_numpy(zero_copy_only=False).astype(dtype, copy=False)
 
     def read(self, column: str, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
@@ -90,7 +90,7 @@ class Table:
 
         dtype = self.dtype(column)
         text = dtype == np.object_
-        pieces = [values.cast(pa.string()) if text else values for _, values in self._arrow_chunks(column, 0, None)]
+        pieces = [values.cast(pa.string()) if text else values for _, values in self.arrow_chunks(column)]
         if self.n == 0:
             return np.zeros(0, dtype), np.zeros(0, np.int32)
         encoded = pa.chunked_array(pieces).dictionary_encode()
@@ -148,7 +148,7 @@ class Table:
             )
         return fitting[0] if fitting else None
 
-    def _arrow_chunks(self, column: str, start: int, stop: int | None) -> Iterator[tuple[int, Any]]:
+    def arrow_chunks(self, column: str, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Any]]:
         """(first row, an Arrow array without nulls or a dictionary), in order."""
         for batch in self.batches([column], VECTOR_ROWS, start, stop):
             values = batch.column(column)
