@@ -32,10 +32,14 @@ def read_ids(source: Any, column: str | None = None) -> npt.NDArray[Any]:
     "kind", [pa.int64(), pa.int32(), pa.uint64(), pa.string(), pa.large_string(), pa.string_view()]
 )
 def test_ids_are_whole_numbers_or_strings(tmp_path: Path, kind: Any) -> None:
-    table = pa.table({"uid": pa.array(["7", "3", "5"]).cast(kind)})
-    pq.write_table(table, tmp_path / "a.parquet")
+    values: list[Any] = [7, 3, 5] if pa.types.is_integer(kind) else ["7", "3", "5"]
+    table = pa.table({"uid": pa.array(values, kind)})
+    forms: list[Any] = [table]
+    if not pa.types.is_string_view(kind):  # which older versions of Arrow do not write
+        pq.write_table(table, tmp_path / "a.parquet")
+        forms.append(tmp_path / "a.parquet")
     expected = np.array([7, 3, 5]) if pa.types.is_integer(kind) else np.array(["7", "3", "5"], object)
-    for source in (table, tmp_path / "a.parquet"):
+    for source in forms:
         ids = read_ids(source)
         assert ids.dtype == expected.dtype
         assert ids.tolist() == expected.tolist()

@@ -150,7 +150,8 @@ def test_nulls_are_refused_with_the_row(tmp_path: Path, kind: Any, row: int, nul
     rows: list[Any] = [[1.0, 2.0]] * 5
     rows[row] = null
     path = write(tmp_path / "a.parquet", {"embedding": pa.array(rows, kind)}, row_group_size=2)
-    with pytest.raises(InputError, match=f"has a null in row {row}"):
+    # Older versions of Arrow cannot read a null among lists of fixed size.
+    with pytest.raises(InputError, match=f"has a null in row {row}|Expected all lists to be of size"):
         pool.as_matrix(path, "embeddings")
     path = write(tmp_path / "b.parquet", {"p0": [1.0] * 5, "p1": [1.0] * row + [None] + [1.0] * (4 - row)})
     with pytest.raises(InputError, match=f"column 'p1' of .* has a null in row {row}"):

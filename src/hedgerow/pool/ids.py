@@ -240,7 +240,7 @@ def _as_arrow(ids: Ids) -> Any:
         return pa.chunked_array([pa.array(values) for _, values in ids.chunks()], pa.int64())
     if isinstance(ids.source, Table):
         pieces = ids.source.arrow_chunks(str(ids.column))
-        return pa.chunked_array([values.cast(pa.large_string()) for _, values in pieces], pa.large_string())
+        return pa.chunked_array([tables.as_text(values, pa.large_string()) for _, values in pieces], pa.large_string())
     return pa.chunked_array([pa.array(values, pa.large_string()) for _, values in ids.chunks()], pa.large_string())
 
 

@@ -90,7 +90,7 @@ class Table:
 
         dtype = self.dtype(column)
         text = dtype == np.object_
-        pieces = [values.cast(pa.string()) if text else values for _, values in self.arrow_chunks(column)]
+        pieces = [as_text(values, pa.string()) if text else values for _, values in self.arrow_chunks(column)]
         if self.n == 0:
             return np.zeros(0, dtype), np.zeros(0, np.int32)
         encoded = pa.chunked_array(pieces).dictionary_encode()
@@ -257,6 +257,16 @@ def is_float(kind: Any) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_floating(kind))
+
+
+def as_text(values: Any, kind: Any) -> Any:
+    """An Arrow array of text in another text type."""
+    import pyarrow as pa
+
+    try:
+        return values.cast(kind)
+    except pa.ArrowNotImplementedError:  # string views in older versions of Arrow
+        return pa.array(values.to_pylist(), kind)
 
 
 def numpy_dtype(kind: Any) -> np.dtype[Any]:
