@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.experiments import load_recipe
-from hedgerow.rounds import begin
+from hedgerow.rounds import Trial
 from runner import arguments, save
 
 SEED = 0  # the trial's number
@@ -24,7 +24,7 @@ def shrink(recipe):
     dataset = replace(recipe.dataset, limit=3_000, held_out=500, first=500)
     training = replace(recipe.model.training, steps=50)
     model = replace(recipe.model, training=training, first_training=training)
-    return replace(recipe, dataset=dataset, model=model, seed_rows=1_000, batch_rows=(200, 1_000))
+    return replace(recipe, dataset=dataset, model=model, seed_size=1_000, batch_size=(200, 1_000))
 
 
 def count(index, pairs, words):
@@ -44,17 +44,18 @@ def main():
     dataset = recipe.dataset.load(None, Path())
     task = dataset.task
     words = task.n // (recipe.dataset.typos + 1)  # copy i of word w is row i * words + w
-    plan = recipe.plan(recipe.batch_rows[0], recipe.strategies[0].clusters)
-    start = begin(task, recipe.model.make_trainer(dataset, None), plan, trial=SEED)
-    labeled = start.state.rows
-    results = {f"batches of {k:,}": {} for k in recipe.batch_rows}
+    plan = recipe.plan(recipe.batch_size[0])
+    trial = Trial(task, recipe.model.make_trainer(dataset, None), plan, SEED)
+    state, (clusters, _) = trial.open_state(), trial.cluster(recipe.strategies[0].clusters)
+    labeled = state.picked
+    results = {f"batches of {k:,}": {} for k in recipe.batch_size}
     for arm in recipe.strategies:
-        inputs = task.predict(start.state.model, start.clusters, arm.strategy)
-        for k in recipe.batch_rows:
-            picked = task.select(arm.strategy, k, labeled=labeled, seed=SEED, **inputs)
-            results[f"batches of {k:,}"][arm.name] = count(picked, task.pairs, words)
+        inputs = task.predict(state.model, clusters, arm.strategy)
+        for k in recipe.batch_size:
+            batch = task.select(arm.strategy, k, labeled=labeled, seed=SEED, **inputs)
+            results[f"batches of {k:,}"][arm.name] = count(batch.index, task.pairs, words)
     settings = {"rows": task.n, "words": words, "pairs": task.size, "labeled": len(labeled), "quick": options.quick}
-    settings |= {"clusters": start.clusters.n_clusters, "average_size": start.clusters.average_size}
+    settings |= {"clusters": clusters.n_clusters, "average_size": clusters.average_size}
     save("near_copies", SEED, settings, results, options)
 
 

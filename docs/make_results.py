@@ -8,18 +8,17 @@ The paper's claims are listed here as pairs of strategies; whether one is replic
 the same paired intervals as in the reports (over the area under the learning curve).
 """
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from hedgerow.experiments.findings import FEW_TRIALS, Comparison, Findings, compare_all, compare_pair, measure_areas
-from hedgerow.experiments.pages import tabulate_points, tabulate_savings, tabulate_seconds, tabulate_sweep
+from hedgerow.experiments.pages import mark_points, tabulate_points, tabulate_savings, tabulate_seconds, tabulate_sweep
 from hedgerow.experiments.recipes import list_recipes
-from hedgerow.experiments.records import restore_rounds
+from hedgerow.experiments.records import load_summary, restore_rounds
 from hedgerow.metrics import HIGHER_IS_BETTER
-from hedgerow.report import Point, draw_curves, frame_figure
+from hedgerow.report import draw_curves, frame_figure
 from marks import fill
 
 HERE = Path(__file__).resolve().parent
@@ -91,7 +90,7 @@ def load_all() -> list[dict[str, Any]]:
 
 def read(name: str) -> dict[str, Any]:
     """One result file."""
-    result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    result = load_summary(RESULTS / f"{name}.json")
     assert result["recipe"]["name"] == name, f"{name}.json holds another recipe"
     return result
 
@@ -104,7 +103,7 @@ def overview(results: Sequence[dict[str, Any]]) -> str:
             areas = {one.strategy: one for one in found.comparisons if (one.of, one.baseline) == ("area", "margin")}
             if "cluster-margin" in areas:
                 cells = {name: mark(areas[name]) if name in areas else "" for name in COMPARED}
-                rows.append(name_run(result, found.batch_rows) | cells)
+                rows.append(name_run(result, found.batch_size) | cells)
     return table(rows) if rows else ""
 
 
@@ -113,8 +112,8 @@ def compare_round_robin(results: Sequence[dict[str, Any]]) -> str:
     rows = []
     for result in results:
         recipe = result["recipe"]
-        for batch_rows, rounds in restore_rounds(result).items():
-            row = name_run(result, batch_rows)
+        for batch_size, rounds in restore_rounds(result).items():
+            row = name_run(result, batch_size)
             for ours, theirs in BY_CLUSTERS:
                 both = [done for done in rounds if done.strategy in (ours, theirs)]
                 if len({done.strategy for done in both}) == 2:
@@ -132,11 +131,11 @@ def list_missing(results: Sequence[dict[str, Any]]) -> str:
     return f"Recipes without results: {', '.join(missing) or 'none'}."
 
 
-def name_run(result: dict[str, Any], batch_rows: int) -> dict[str, str]:
+def name_run(result: dict[str, Any], batch_size: int) -> dict[str, str]:
     """The first cells of a row of a table over recipes."""
     name = result["recipe"]["name"]
     page = f"[{name}](results/{name}.md)"
-    return {"recipe": page, "labels per batch": f"{batch_rows:,}", "trials": str(result["trials"])}
+    return {"recipe": page, "labels per batch": f"{batch_size:,}", "trials": str(result["trials"])}
 
 
 def mark(one: Comparison) -> str:
@@ -150,9 +149,9 @@ def describe_setting(result: dict[str, Any]) -> str:
     needs_data = "" if recipe["dataset"] and recipe["dataset"]["name"] in NO_FILES else " --data DATA"
     commands = f"```text\nhedgerow experiment run {name} --out {name}{needs_data} --jobs 2\n"
     commands += f"hedgerow experiment report {name}\n```"
-    sizes = " and ".join(f"{rows:,}" for rows in recipe["batch_rows"])
+    sizes = " and ".join(f"{size:,}" for size in recipe["batch_size"])
     trials = "one trial" if result["trials"] == 1 else f"{result['trials']} trials"
-    run = f"Seed set of {recipe['seed_rows']:,}, {recipe['rounds']} rounds of {sizes}, {trials}"
+    run = f"Seed set of {recipe['seed_size']:,}, {recipe['rounds']} rounds of {sizes}, {trials}"
     rough = " With so few trials the intervals are rough." if 1 < result["trials"] < FEW_TRIALS else ""
     return f"{commands}\n\n{run}; {', '.join(f'{key} {value}' for key, value in result['machine'].items())}.{rough}"
 
@@ -176,7 +175,7 @@ def describe_findings(result: dict[str, Any]) -> str:
 
 def describe_batches(result: dict[str, Any], found: Findings) -> str:
     """The same for one batch size."""
-    recipe, name, rows = result["recipe"], result["recipe"]["name"], found.batch_rows
+    recipe, name, rows = result["recipe"], result["recipe"]["name"], found.batch_size
     parts = [f"## Batches of {rows:,}"]
     parts += [show_figure(name, str(rows), f"{recipe['metric']} by labels, batches of {rows:,}")]
     parts += [table(tabulate_points(found.points))]
@@ -203,11 +202,11 @@ def spell(one: Comparison) -> dict[str, str]:
 
 
 def check_claims(
-    result: dict[str, Any], batch_rows: int, claims: Sequence[tuple[str, str, str]]
+    result: dict[str, Any], batch_size: int, claims: Sequence[tuple[str, str, str]]
 ) -> list[dict[str, str]]:
     """Each claim of the paper with the paired difference found here."""
     metric = result["recipe"]["metric"]
-    areas = measure_areas(restore_rounds(result)[batch_rows], metric)
+    areas = measure_areas(restore_rounds(result)[batch_size], metric)
     rows = []
     for ours, relation, theirs in claims:
         pair = (areas[ours], areas[theirs], ours, theirs, "area")
@@ -246,14 +245,13 @@ def draw(result: dict[str, Any]) -> dict[str, str]:
     """File name -> SVG of every figure of a recipe."""
     name, metric = result["recipe"]["name"], result["recipe"]["metric"].replace("_", " ")
     drawn = {
-        f"{name}-{found.batch_rows}.svg": draw_curves(found.points, measure=metric)
+        f"{name}-{found.batch_size}.svg": draw_curves(mark_points(found.points), y=metric)
         for found in map(Findings.from_json, result["findings"])
     }
     label = f"minus {result['recipe']['baseline']}"
-    for of, points in result["sweep"].items():
-        drawn[f"{name}-sweep-{of.split()[0]}.svg"] = draw_curves(
-            [Point(**one) for one in points], measure=label, labels="labels per batch", log=True
-        )
+    for of, marks in result["sweep"].items():
+        points = [(one["series"], one["x"], one["y"], one["error"]) for one in marks]
+        drawn[f"{name}-sweep-{of.split()[0]}.svg"] = draw_curves(points, y=label, x="labels per batch", log=True)
     return {file: add_background(frame_figure(figure)) for file, figure in drawn.items()}
 
 

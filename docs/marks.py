@@ -71,7 +71,7 @@ def find_experiment(place: str) -> float:
     other = what.removeprefix("reaches ")
     if batch == "reported":
         return float(result["recipe"]["reported_savings"][strategy][other]) / 100
-    found = next(one for one in result["findings"] if one["batch_rows"] == int(batch))
+    found = next(one for one in result["findings"] if one["batch_size"] == int(batch))
     if other != what:
         (share,) = (one["share"] for one in found["savings"] if (one["strategy"], one["other"]) == (strategy, other))
         return float(share)

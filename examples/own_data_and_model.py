@@ -21,7 +21,7 @@ x = x / 16  # the darkest ink
 mine = Dataset("digits", 10, x[:1200], y[:1200], x[1200:], y[1200:])
 model = SklearnTrainer(lambda: LogisticRegression(max_iter=1000), classes=10)
 strategies = (Arm("cluster-margin", ClusterMargin(margin_factor=3.0)), Arm("margin", Margin()), Arm("random", Random()))
-recipe = Recipe("digits", strategies, seed_rows=50, batch_rows=(50,), rounds=3, trials=3)
+recipe = Recipe("digits", strategies, seed_size=50, batch_size=(50,), rounds=3, trials=3)
 run_experiment(recipe, sys.argv[1], dataset=mine, trainer=model)
 for heading, rows in report_experiment(sys.argv[1]).tables().items():
     print(heading, *rows, sep="\n  ")

@@ -1,192 +1,330 @@
-"""One turn of the loop of active learning, and the loop itself: the only file that joins the rooms.
+"""The loop of active learning, in two halves: `choose` what to label next, and `learn` from the labels.
 
-The paper's Algorithm 2 from outside: a seed set drawn uniformly, a model trained on it, its embeddings clustered once
-(`begin`); then in every round the pool is predicted, a batch selected, the oracle asked, the model trained and measured
-(`play`, one `take_turn` a round). What is labeled, rows or questions about rows, is the task's matter (`tasks.py`). A
-trial's seed fixes everything; strategies of one trial share the seed set, the first model, the clusters and the
-training seeds, so that they can be compared in pairs. Whoever keeps what was labeled in every round can go on from any
-of them: `revive` trains the model that was there.
+Algorithm 2 of the paper, seen from outside: draw a seed set uniformly, train a model on it, cluster the pool once by
+its embeddings; then in every round predict the pool, select a batch, get its labels, train and measure. Whether rows or
+pairs are labeled is up to the task (`tasks.py`).
 
-What it does not do: load data, summarize trials, or keep anything on disk.
+`choose` and `learn` are independent calls: weeks may pass between them. What connects them is plain data that can be
+stored: the positions that were picked, their labels, and the seed of each training, from which `restore` trains the
+model of any round again.
+
+`Trial` is the loop around them, for tasks with an oracle: experiments, the demo and the tests all use it. A trial's
+number determines every random draw; the strategies of a trial share the seed set, the first model, the clusters and the
+training seeds, so that they can be compared in pairs. Rounds that its `Archive` already has are not run again.
+
+What it does not do: load data, summarize trials, or write files.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow import checks
+from hedgerow.batches import Batch, PairBatch
 from hedgerow.clustering.clusters import Clusters, cluster
 from hedgerow.errors import InputError
 from hedgerow.machine import read_memory, reset_peak
-from hedgerow.tasks import Labels, Places, Playable
+from hedgerow.tasks import Labels, Picks, Task
 
-T = TypeVar("T")
-
-# What a trial's seed is spent on: each use draws its own numbers, so that one more of one changes none of the others.
+# What the seed of a trial is used for. Each use has its own random numbers: one more draw of one changes no other.
 DRAW, TRAIN, SELECT = range(3)
+NOTHING = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """How the pool is clustered; `method` and `metric` as in `hedgerow.cluster`."""
+
+    average_size: float = 10.0
+    method: str = "auto"
+    metric: str = "cosine"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The sizes of a trial: labels at the start, labels a round, rounds; and how the pool is clustered."""
+    """The sizes of a trial: labels in the seed set, labels per round, rounds; and how the pool is clustered."""
 
-    seed_rows: int
-    batch_rows: int
+    seed_size: int
+    batch_size: int
     rounds: int
-    average_size: float = 10.0
-    metric: str = "cosine"
-    method: str = "exact"
+    clustering: Clustering = Clustering()
 
     def check(self, size: int, unit: str = "row") -> None:
-        """Refuse sizes that a pool with so many labels to be had cannot serve, before anything runs."""
-        checks.integer(self.seed_rows, "seed_rows", least=1)
-        checks.integer(self.batch_rows, "batch_rows", least=1)
+        """Refuse a plan that needs more labels than the pool has units, before anything runs."""
+        checks.integer(self.seed_size, "seed_size", least=1)
+        checks.integer(self.batch_size, "batch_size", least=1)
         checks.integer(self.rounds, "rounds", least=1)
-        asked = self.seed_rows + self.rounds * self.batch_rows
-        if asked > size:
+        needed = self.seed_size + self.rounds * self.batch_size
+        if needed > size:
             raise InputError(
-                f"a seed set of {self.seed_rows:,} and {self.rounds} rounds of {self.batch_rows:,} ask for {asked:,} "
-                f"labels, but the pool has {size:,} {unit}s: take smaller batches or fewer rounds"
+                f"a seed set of {self.seed_size:,} and {self.rounds} rounds of {self.batch_size:,} need {needed:,} "
+                f"labels, but the pool has {size:,} {unit}s: use smaller batches or fewer rounds"
             )
 
 
 @dataclass(frozen=True)
 class Round:
-    """What one round bought. Two are equal if they brought the same labels and values, however long they took."""
+    """What was labeled in one round, and the scores of the model trained after it.
+
+    Two rounds are equal if they have the same number of labels and the same scores, whatever time they took.
+    """
 
     trial: int
     strategy: str
     round: int  # 0 is the seed set
-    labeled: int
-    values: Mapping[str, float]
-    rows: Places = field(compare=False, repr=False)  # those labeled in this round, in pick order
+    labeled: int  # labels in all, those of this round included
+    values: Mapping[str, float]  # by metric
+    picked: Picks = field(compare=False, repr=False)  # in this round: rows, or positions in Pairs, in pick order
+    labels: Labels = field(default_factory=lambda: NOTHING, compare=False, repr=False)  # of what was picked
     predict_seconds: float = field(default=0.0, compare=False)
     select_seconds: float = field(default=0.0, compare=False)
     train_seconds: float = field(default=0.0, compare=False)
-    select_bytes: int | None = field(default=None, compare=False)  # memory the selection took beyond what it was given
+    select_bytes: int | None = field(default=None, compare=False)  # memory that the selection used beyond its inputs
 
 
 @dataclass(frozen=True)
 class State:
-    """Where a trial stands between two rounds: what is labeled, with what, and the model trained on it."""
+    """Everything labeled so far, in the order in which it was labeled, and the model trained on it."""
 
-    rows: Places
+    picked: Picks
     labels: Labels
     model: Any
 
 
-@dataclass(frozen=True)
-class Start:
-    """A trial's common beginning, shared by its strategies."""
-
-    trial: int
-    state: State
-    clusters: Clusters
-    first: Round
-    cluster_seconds: float
+EMPTY = State(NOTHING, NOTHING, None)  # before the seed set
 
 
-def begin(task: Playable, trainer: Any, plan: Plan, *, trial: int) -> Start:
-    """Draw the seed set, train on it, cluster the pool by that model's embeddings."""
-    state, first = open_trial(task, trainer, plan, trial=trial)
-    clusters, cluster_seconds = cluster_pool(task, state, plan)
-    return Start(trial, state, clusters, first, cluster_seconds)
+@dataclass
+class Meter:
+    """The seconds and the memory of one round."""
+
+    predict_seconds: float = 0.0
+    select_seconds: float = 0.0
+    train_seconds: float = 0.0
+    select_bytes: int | None = None
+
+    @contextmanager
+    def time(self, part: str) -> Iterator[None]:
+        """Add the time of a block to "predict", "select" or "train"."""
+        began = time.perf_counter()
+        yield
+        setattr(self, f"{part}_seconds", getattr(self, f"{part}_seconds") + time.perf_counter() - began)
 
 
-def open_trial(task: Playable, trainer: Any, plan: Plan, *, trial: int) -> tuple[State, Round]:
-    """Draw the seed set, train on it and measure: round 0."""
-    plan.check(task.size, task.unit)
-    rng = np.random.default_rng(_derive_seed(trial, 0, DRAW))
-    rows = rng.choice(task.size, plan.seed_rows, replace=False).astype(np.int64)
-    labels = task.ask(rows)
-    seed = _derive_seed(trial, 0, TRAIN)
-    model, train_seconds = _time(lambda: task.train(trainer, None, rows, labels, seed=seed))
-    first = Round(trial, "", 0, len(rows), task.measure(model), rows, train_seconds=train_seconds)
-    return State(rows, labels, model), first
+def choose(
+    task: Task,
+    state: State,
+    strategy: Any,
+    k: int,
+    *,
+    clusters: Clusters | None = None,
+    seed: int = 0,
+    meter: Meter | None = None,
+) -> Batch | PairBatch:
+    """The next k rows or pairs to label: predict the pool with the model of `state`, and select a batch.
 
-
-def revive(task: Playable, trainer: Any, done: Sequence[Round]) -> State:
-    """Where a trial stands after these rounds, the first of them round 0: asks and trains as they did."""
-    rows = np.concatenate([one.rows for one in done])
-    ends = np.cumsum([len(one.rows) for one in done])
-    seeds = [_derive_seed(one.trial, one.round, TRAIN) for one in done]
-    trained = ((rows[:end], seed) for end, seed in zip(ends, seeds, strict=True))
-    return State(rows, task.ask(rows), task.revive(trainer, trained))
-
-
-def cluster_pool(task: Playable, state: State, plan: Plan, *, threads: int | None = None) -> tuple[Clusters, float]:
-    """Clusters of the pool by the first model's embeddings, and the seconds that took.
-
-    The method "assign" clusters the seed set and assigns the rest, as the paper does (appendix A.2).
+    `strategy` is a name, an instance or a callable, as in `select` and `select_pairs`.
     """
-    embeddings = state.model.embeddings(task.features)
-    return _time(
-        lambda: cluster(
-            embeddings,
-            average_size=plan.average_size,
-            metric=plan.metric,
-            method=plan.method,
-            subset=task.find_rows(state.rows) if plan.method == "assign" else None,
-            zeros="singletons",  # a hidden layer of ReLU units may be silent on a row
-            centroids=False,
-            threads=threads,
-        )
-    )
-
-
-def play(task: Playable, trainer: Any, plan: Plan, start: Start, strategy: Any, *, name: str) -> Iterator[Round]:
-    """The rounds of one strategy, round 0 first. `strategy` is as in `select`; `name` is what its records carry."""
-    state = start.state
-    yield replace(start.first, strategy=name)
-    for number in range(1, plan.rounds + 1):
-        before = replace(start.first, strategy=name, round=number)
-        state, done = take_turn(task, trainer, state, start.clusters, strategy, plan.batch_rows, before)
-        yield done
-
-
-def take_turn(
-    task: Playable, trainer: Any, state: State, clusters: Clusters | None, strategy: Any, k: int, turn: Round
-) -> tuple[State, Round]:
-    """Predict, select k labels to ask for, ask, train, measure. `turn` says which trial, strategy and round this is."""
-    chosen, spent = _choose(task, state, clusters, strategy, k, _derive_seed(turn.trial, turn.round, SELECT))
-    rows = np.concatenate([state.rows, chosen])
-    labels = np.concatenate([state.labels, task.ask(chosen)])
-    seed = _derive_seed(turn.trial, turn.round, TRAIN)
-    model, train_seconds = _time(lambda: task.train(trainer, state.model, rows, labels, seed=seed))
-    values = task.measure(model)
-    done = replace(turn, labeled=len(rows), values=values, rows=chosen, train_seconds=train_seconds, **spent)
-    return State(rows, labels, model), done
-
-
-def _choose(
-    task: Playable, state: State, clusters: Clusters | None, strategy: Any, k: int, seed: int
-) -> tuple[Places, dict[str, Any]]:
-    """What to ask for next, and the seconds and bytes that took; the predictions are gone afterwards."""
-    inputs, predict_seconds = _time(lambda: task.predict(state.model, clusters, strategy))
-    labeled = _mask(state.rows, task.size)
+    meter = meter or Meter()
+    with meter.time("predict"):
+        inputs = task.predict(state.model, clusters, strategy)
+    labeled = np.zeros(task.size, np.bool_)
+    labeled[state.picked] = True
     reset_peak()
     before = read_memory("VmRSS")
-    chosen, select_seconds = _time(lambda: task.select(strategy, k, labeled=labeled, seed=seed, **inputs))
+    with meter.time("select"):
+        batch = task.select(strategy, k, labeled=labeled, seed=seed, **inputs)
     peak = read_memory("VmHWM")
-    spent: dict[str, Any] = {"predict_seconds": predict_seconds, "select_seconds": select_seconds}
-    return chosen, spent | {"select_bytes": None if before is None or peak is None else max(0, peak - before)}
+    meter.select_bytes = None if before is None or peak is None else max(0, peak - before)
+    return batch
 
 
-def _mask(rows: Places, size: int) -> npt.NDArray[np.bool_]:
-    mask = np.zeros(size, np.bool_)
-    mask[rows] = True
-    return mask
+def learn(
+    task: Task, trainer: Any, state: State, picked: Picks, labels: Any, *, seed: int = 0, meter: Meter | None = None
+) -> State:
+    """The state after these labels arrived: they are added to what was labeled before, and a model is trained.
+
+    picked: rows or positions in Pairs, such as `task.find_picked(batch)` of a batch from `choose`, in any order and not
+    necessarily all of it. labels: one per position: class numbers for rows, 0 or 1 for pairs. The seed set is learned
+    from `EMPTY`.
+    """
+    meter = meter or Meter()
+    added = task.check_labels(picked, labels)
+    _refuse_repeated(np.concatenate([state.picked, picked]), task)
+    picked, added = np.concatenate([state.picked, picked]), np.concatenate([state.labels, added])
+    with meter.time("train"):
+        model = task.train(trainer, state.model, picked, added, seed=seed)
+    return State(picked, added, model)
 
 
-def _derive_seed(trial: int, number: int, use: int) -> int:
-    """A seed for one use in one round of one trial."""
+def restore(task: Task, trainer: Any, done: Sequence[Round]) -> State:
+    """The state after these rounds, round 0 first. Models are not stored: this trains the same one again."""
+    picked = np.concatenate([one.picked for one in done])
+    labels = np.concatenate([one.labels for one in done])
+    ends = np.cumsum([len(one.picked) for one in done])
+    seeds = [derive_seed(one.trial, one.round, TRAIN) for one in done]
+    history = ((picked[:end], labels[:end], seed) for end, seed in zip(ends, seeds, strict=True))
+    return State(picked, labels, task.retrain(trainer, history))
+
+
+def derive_seed(trial: int, number: int, use: int) -> int:
+    """The seed for one use (`DRAW`, `TRAIN` or `SELECT`) in one round of one trial."""
     return int(np.random.SeedSequence([trial, number, use]).generate_state(1)[0])
 
 
-def _time(action: Callable[[], T]) -> tuple[T, float]:
+def cluster_pool(task: Task, state: State, how: Clustering) -> tuple[Clusters, float]:
+    """Clusters of the pool by the embeddings of a model, and the seconds that took.
+
+    The method "assign" clusters the labeled rows and assigns the others to them, as in the paper (appendix A.2).
+    """
+    embeddings = state.model.embeddings(task.features)
     began = time.perf_counter()
-    return action(), time.perf_counter() - began
+    clusters = cluster(
+        embeddings,
+        **asdict(how),
+        subset=task.find_rows(state.picked) if how.method == "assign" else None,
+        zeros="singletons",  # all units of a hidden layer of ReLUs may be zero for a row
+        centroids=False,
+    )
+    return clusters, time.perf_counter() - began
+
+
+class Archive(Protocol):
+    """Where a trial stores what it has made, and looks for what was made before."""
+
+    def read_first(self, trial: int) -> Round | None:
+        """Round 0 of a trial, if it is there."""
+
+    def read_rounds(self, trial: int, strategy: str, batch_size: int) -> Sequence[Round]:
+        """The rounds of a strategy from round 1 on, up to the first that is missing."""
+
+    def write_round(self, done: Round, batch_size: int) -> None:
+        """Store a round. Round 0 belongs to all batch sizes."""
+
+    def share_clusters(
+        self, trial: int, how: Clustering, make: Callable[[], tuple[Clusters, float]]
+    ) -> tuple[Clusters, float]:
+        """The stored clusters and the seconds they took; if there are none, those of `make()`, which are stored."""
+
+
+class NoArchive:
+    """Stores nothing: every round is run."""
+
+    def read_first(self, trial: int) -> Round | None:
+        return None
+
+    def read_rounds(self, trial: int, strategy: str, batch_size: int) -> Sequence[Round]:
+        return ()
+
+    def write_round(self, done: Round, batch_size: int) -> None:
+        pass
+
+    def share_clusters(
+        self, trial: int, how: Clustering, make: Callable[[], tuple[Clusters, float]]
+    ) -> tuple[Clusters, float]:
+        return make()
+
+
+@dataclass
+class Trial:
+    """One trial of a task with an oracle. What its strategies share is made once, when one of them first needs it.
+
+    `report(phase)` is called before every step that takes time.
+    """
+
+    task: Task
+    trainer: Any
+    plan: Plan
+    number: int = 0
+    archive: Archive = field(default_factory=NoArchive)
+    report: Callable[[str], None] = field(default=lambda phase: None)
+    _first: Round | None = field(default=None, init=False)
+    _opened: State | None = field(default=None, init=False)
+    _clusters: dict[Clustering, tuple[Clusters, float]] = field(default_factory=dict, init=False)
+
+    def play(
+        self, strategy: Any, *, name: str, batch_size: int | None = None, clustering: Clustering | None = None
+    ) -> Iterator[Round]:
+        """Yield the rounds of one strategy, round 0 first: from the archive, or run now and written to it.
+
+        name: what the records call the strategy. batch_size, clustering: those of the plan if not given.
+        """
+        k = batch_size or self.plan.batch_size
+        first, done = self.open(), self.archive.read_rounds(self.number, name, k)[: self.plan.rounds]
+        yield replace(first, strategy=name)
+        yield from done
+        if len(done) == self.plan.rounds:
+            return
+        needs = self.task.find_needs(strategy)
+        state = restore(self.task, self.trainer, (first, *done)) if done else self.open_state()
+        clusters = self.cluster(clustering)[0] if "clusters" in needs else None
+        for number in range(len(done) + 1, self.plan.rounds + 1):
+            self.report(f"trial {self.number + 1}: {name}, batches of {k:,}, round {number}")
+            state, after = self._run_round(state, strategy, clusters, k, number)
+            after = replace(after, strategy=name)
+            self.archive.write_round(after, k)
+            yield after
+
+    def open(self) -> Round:
+        """Round 0: a seed set drawn uniformly, and the model trained on it."""
+        if self._first is None:
+            self._first = self.archive.read_first(self.number)
+        if self._first is None:
+            self.plan.check(self.task.size, self.task.unit)
+            self.report(f"trial {self.number + 1}: first model")
+            rng = np.random.default_rng(derive_seed(self.number, 0, DRAW))
+            picked = rng.choice(self.task.size, self.plan.seed_size, replace=False).astype(np.int64)
+            self._opened, self._first = self._learn(EMPTY, picked, 0, Meter())
+            self.archive.write_round(self._first, 0)
+        return self._first
+
+    def open_state(self) -> State:
+        """The state after round 0."""
+        first = self.open()
+        if self._opened is None:
+            self._opened = restore(self.task, self.trainer, (first,))
+        return self._opened
+
+    def cluster(self, how: Clustering | None = None) -> tuple[Clusters, float]:
+        """Clusters of the pool by the first model's embeddings, and the seconds that took."""
+        how = how or self.plan.clustering
+
+        def make() -> tuple[Clusters, float]:
+            self.report(f"trial {self.number + 1}: clustering {self.task.n:,} rows ({how.method})")
+            return cluster_pool(self.task, self.open_state(), how)
+
+        if how not in self._clusters:
+            self._clusters[how] = self.archive.share_clusters(self.number, how, make)
+        return self._clusters[how]
+
+    def _run_round(
+        self, state: State, strategy: Any, clusters: Clusters | None, k: int, number: int
+    ) -> tuple[State, Round]:
+        meter = Meter()
+        seed = derive_seed(self.number, number, SELECT)
+        batch = choose(self.task, state, strategy, k, clusters=clusters, seed=seed, meter=meter)
+        return self._learn(state, self.task.find_picked(batch), number, meter)
+
+    def _learn(self, state: State, picked: Picks, number: int, meter: Meter) -> tuple[State, Round]:
+        seed = derive_seed(self.number, number, TRAIN)
+        after = learn(self.task, self.trainer, state, picked, self.task.ask(picked), seed=seed, meter=meter)
+        labels, values = after.labels[len(state.labels) :], self.task.measure(after.model)
+        done = Round(self.number, "", number, len(after.picked), values, picked, labels, **asdict(meter))
+        return after, done
+
+
+def _refuse_repeated(picked: Picks, task: Task) -> None:
+    """A row or pair that gets a second label is a mistake of the caller."""
+    found, counts = np.unique(picked, return_counts=True)
+    if len(found) and not 0 <= found[0] <= found[-1] < task.size:
+        outside = found[-1] if found[0] >= 0 else found[0]
+        raise InputError(f"labels for {task.unit} {outside}, but the pool has {task.unit}s 0 to {task.size - 1:,}")
+    if np.any(counts > 1):
+        raise InputError(
+            f"{task.unit} {found[counts > 1][0]} has two labels; each {task.unit} is labeled once: leave out what was "
+            "labeled before"
+        )

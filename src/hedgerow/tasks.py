@@ -1,11 +1,11 @@
-"""What the loop plays on: a pool whose rows are labeled, or one whose questions (row, class) are answered.
+"""What the loop runs on: a pool whose rows are labeled, or a pool whose (row, class) pairs are answered.
 
-Both kinds have the same verbs: `ask` for labels by place, `train` a model on what is labeled, `predict` what a strategy
-needs, `select`, `measure` on the test set. A place is a row of the pool, or a question's place in its `Pairs` (paper,
-section 3.2). Rows are learned from scratch in every round; with questions the model of the last round is trained
-further, as the paper trains on Open Images.
+Both kinds of task have the same methods: `ask` an oracle for labels, `train` a model on what is labeled, `predict` what
+a strategy needs, `select` a batch, `measure` a model on the test set. What is picked is a position: a row of the pool
+in a `RowTask`, the position of a pair in `Pairs` in a `PairTask` (paper, section 3.2). Row models are trained from
+scratch in every round; pair models are trained further, as the paper does on Open Images.
 
-What it does not do: turn (`rounds.py`), or load data.
+What it does not do: run rounds (`rounds.py`), or load data.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,24 +15,28 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.batches import Batch, PairBatch
 from hedgerow.clustering.clusters import Clusters
 from hedgerow.errors import InputError
 from hedgerow.metrics import METRICS, PAIR_METRICS
-from hedgerow.models import Answering, Fitted, QuestionTrainer, Trainer
+from hedgerow.models.protocol import Fitted, FittedPairs, PairTrainer, Trainer
 from hedgerow.pairs import PAIR_STRATEGIES, Pairs, select_pairs
 from hedgerow.strategies import STRATEGIES, find_needs, select
 
-Places = npt.NDArray[np.int64]
+Picks = npt.NDArray[np.int64]  # rows of the pool, or positions in Pairs
 Labels = npt.NDArray[np.int64]
-Oracle = Callable[[Places], npt.NDArray[Any]]
+Oracle = Callable[[Picks], npt.NDArray[Any]]
+# (everything labeled after a round, its labels, the seed of the round's training), one entry per round
+History = Iterable[tuple[Picks, Labels, int]]
 
-FROM_CHANCES = frozenset({"margins", "row_margins", "probabilities"})
+FROM_PROBABILITIES = frozenset({"margins", "row_margins", "probabilities"})
+NO_ORACLE = "this task has no oracle to ask: pass the labels to rounds.learn()"
 
 
-class Playable(Protocol):
-    """What the loop asks of a task; `size` is the number of labels to be had, `n` the number of rows."""
+class Task(Protocol):
+    """What the loop needs from a task. `n` is the number of rows, `size` the number of labels that can be asked for."""
 
-    unit: ClassVar[str]  # what a label is of
+    unit: ClassVar[str]  # what gets a label: "row" or "pair"
 
     @property
     def n(self) -> int: ...
@@ -43,28 +47,34 @@ class Playable(Protocol):
     @property
     def features(self) -> Any: ...
 
-    def ask(self, places: Places) -> Labels: ...
+    def ask(self, picked: Picks) -> npt.NDArray[Any]: ...
 
-    def train(self, trainer: Any, before: Any, places: Places, labels: Labels, *, seed: int) -> Any: ...
+    def check_labels(self, picked: Picks, labels: Any) -> Labels: ...
 
-    def revive(self, trainer: Any, rounds: Iterable[tuple[Places, int]]) -> Any: ...
+    def train(self, trainer: Any, before: Any, picked: Picks, labels: Labels, *, seed: int) -> Any: ...
+
+    def retrain(self, trainer: Any, history: History) -> Any: ...
+
+    def find_needs(self, strategy: Any) -> frozenset[str]: ...
 
     def predict(self, model: Any, clusters: Clusters | None, strategy: Any) -> dict[str, Any]: ...
 
-    def select(self, strategy: Any, k: int, *, labeled: Any, seed: int, **inputs: Any) -> Places: ...
+    def select(self, strategy: Any, k: int, *, labeled: Any, seed: int, **inputs: Any) -> Batch | PairBatch: ...
+
+    def find_picked(self, batch: Any) -> Picks: ...
+
+    def find_rows(self, picked: Picks) -> Picks: ...
 
     def measure(self, model: Any) -> dict[str, float]: ...
 
-    def find_rows(self, places: Places) -> Places: ...
-
 
 @dataclass(frozen=True)
-class Task:
-    """A pool, somebody who knows its labels, and a test set. `features[rows]` must give those rows' features."""
+class RowTask:
+    """A pool of n rows, an oracle that knows their labels, and a test set. `features[rows]` must give those rows."""
 
     features: Any
     n: int
-    oracle: Oracle
+    oracle: Oracle | None
     test_features: Any
     test_labels: Labels
     unit: ClassVar[str] = "row"
@@ -73,41 +83,50 @@ class Task:
     def size(self) -> int:
         return self.n
 
-    def ask(self, places: Places) -> Labels:
-        """The labels of these rows."""
-        return _ask(self.oracle, places, "iu", "rows and must answer with as many class numbers")
+    def ask(self, picked: Picks) -> npt.NDArray[Any]:
+        """The labels of these rows, from the oracle."""
+        return _ask(self.oracle, picked)
 
-    def train(self, trainer: Trainer, before: Fitted | None, places: Places, labels: Labels, *, seed: int) -> Fitted:
-        """A model of these rows, from scratch: what was there before does not count."""
-        return trainer.fit(self.features[places], labels, seed=seed)
+    def check_labels(self, picked: Picks, labels: Any) -> Labels:
+        """Labels as int64, one class number per row."""
+        return _check_labels(picked, labels, "iu", "rows", "class number")
 
-    def revive(self, trainer: Trainer, rounds: Iterable[tuple[Places, int]]) -> Fitted:
-        """The model after the last of some rounds, from all that was labeled by then and the seed it was trained by."""
-        *_, (places, seed) = rounds
-        return self.train(trainer, None, places, self.ask(places), seed=seed)
+    def train(self, trainer: Trainer, before: Fitted | None, picked: Picks, labels: Labels, *, seed: int) -> Fitted:
+        """A model of these rows, trained from scratch: `before` is not used."""
+        return trainer.fit(self.features[picked], labels, seed=seed)
+
+    def retrain(self, trainer: Trainer, history: History) -> Fitted:
+        """The model after the last round of a history. Earlier models have no influence on it."""
+        *_, (picked, labels, seed) = history
+        return self.train(trainer, None, picked, labels, seed=seed)
+
+    def find_needs(self, strategy: Any) -> frozenset[str]:
+        return find_needs(strategy, STRATEGIES)
 
     def predict(self, model: Fitted, clusters: Clusters | None, strategy: Any) -> dict[str, Any]:
-        """What `select` has to be given for this strategy, and no more: a prediction of the pool is not free."""
-        return _predict(
-            find_needs(strategy, STRATEGIES), model.probabilities, model.embeddings, self.features, clusters
-        )
+        """The arguments of `select` that this strategy needs, and no others: predicting a pool is expensive."""
+        return _predict(self.find_needs(strategy), model, self.features, clusters)
 
-    def select(self, strategy: Any, k: int, *, labeled: Any, seed: int, **inputs: Any) -> Places:
-        return select(strategy, k, labeled=labeled, seed=seed, **inputs).rows
+    def select(self, strategy: Any, k: int, *, labeled: Any, seed: int, **inputs: Any) -> Batch:
+        return select(strategy, k, labeled=labeled, seed=seed, **inputs)
+
+    def find_picked(self, batch: Batch) -> Picks:
+        """The rows of a batch."""
+        return batch.rows
+
+    def find_rows(self, picked: Picks) -> Picks:
+        """The rows of the pool that were picked, ascending."""
+        return np.sort(picked)
 
     def measure(self, model: Fitted) -> dict[str, float]:
-        """The model's values on the test set, by the measure's name."""
+        """Every metric on the test set, by name."""
         probabilities = model.probabilities(self.test_features)
         return {name: metric(probabilities, self.test_labels) for name, metric in METRICS.items()}
-
-    def find_rows(self, places: Places) -> Places:
-        """The pool's rows that these places are about, ascending."""
-        return np.sort(places)
 
 
 @dataclass(frozen=True, eq=False)
 class Annotated:
-    """Rows, the questions about them that can be answered, and the answers, bool (m,). features[rows] gives rows."""
+    """Rows, the pairs about them that can be answered, and the answers, bool (m,). `features[rows]` gives rows."""
 
     features: Any
     pairs: Pairs
@@ -116,7 +135,7 @@ class Annotated:
 
 @dataclass(frozen=True)
 class PairTask:
-    """A pool of n rows, the questions about them, somebody who can answer, a test set, perhaps a first training set.
+    """A pool of n rows, its pairs, an oracle that knows the answers, a test set, and optionally a first training set.
 
     The first model is trained on `first`, which is not in the pool, before it is trained on the seed set.
     """
@@ -124,75 +143,93 @@ class PairTask:
     features: Any
     n: int
     pairs: Pairs
-    oracle: Oracle
+    oracle: Oracle | None
     test: Annotated
     first: Annotated | None = None
-    unit: ClassVar[str] = "question"
+    unit: ClassVar[str] = "pair"
 
     @property
     def size(self) -> int:
         return len(self.pairs)
 
-    def ask(self, places: Places) -> Labels:
-        """The answers to these questions, 0 or 1."""
-        return _ask(self.oracle, places, "biu", "questions and must answer each with 0 or 1 (or a bool)")
+    def ask(self, picked: Picks) -> npt.NDArray[Any]:
+        """The answers to these pairs, from the oracle."""
+        return _ask(self.oracle, picked)
+
+    def check_labels(self, picked: Picks, labels: Any) -> Labels:
+        """Answers as int64, one 0 or 1 per pair."""
+        answers = _check_labels(picked, labels, "biu", "pairs", "answer, 0 or 1,")
+        if wrong := set(np.unique(answers)) - {0, 1}:
+            raise InputError(f"the answer to a pair is 0 or 1 (or a bool), got {min(wrong)}")
+        return answers
 
     def train(
-        self, trainer: QuestionTrainer, before: Answering | None, places: Places, labels: Labels, *, seed: int
-    ) -> Answering:
-        """The model `before`, trained further on all these questions; without one, a first model is made."""
+        self, trainer: PairTrainer, before: FittedPairs | None, picked: Picks, labels: Labels, *, seed: int
+    ) -> FittedPairs:
+        """The model `before`, trained further on all these pairs; without one, a first model is begun."""
         if before is None:
             first = self.first
             before = trainer.begin(*((first.features, first.pairs, first.answers) if first else ()))
-        rows, compact = np.unique(self.pairs.rows[places], return_inverse=True)
-        asked = Pairs(compact, self.pairs.classes[places])
+        rows, compact = np.unique(self.pairs.rows[picked], return_inverse=True)
+        asked = Pairs(compact, self.pairs.classes[picked])
         return trainer.tune(before, self.features[rows], asked, labels.astype(np.bool_), seed=seed)
 
-    def revive(self, trainer: QuestionTrainer, rounds: Iterable[tuple[Places, int]]) -> Answering:
-        """The model after some rounds, trained through all of them again."""
-        model: Answering | None = None
-        for places, seed in rounds:
-            model = self.train(trainer, model, places, self.ask(places), seed=seed)
-        assert model is not None, "there is a first round"
+    def retrain(self, trainer: PairTrainer, history: History) -> FittedPairs:
+        """The model after the last round of a history, trained through all of its rounds again."""
+        model: FittedPairs | None = None
+        for picked, labels, seed in history:
+            model = self.train(trainer, model, picked, labels, seed=seed)
+        assert model is not None, "a history has a first round"
         return model
 
-    def predict(self, model: Answering, clusters: Clusters | None, strategy: Any) -> dict[str, Any]:
-        """What `select_pairs` has to be given for this strategy, and no more."""
-        needs = find_needs(strategy, PAIR_STRATEGIES)
-        return _predict(needs, model.chances, model.embeddings, self.features, clusters)
+    def find_needs(self, strategy: Any) -> frozenset[str]:
+        return find_needs(strategy, PAIR_STRATEGIES)
 
-    def select(self, strategy: Any, k: int, *, labeled: Any, seed: int, **inputs: Any) -> Places:
-        return select_pairs(strategy, k, pairs=self.pairs, labeled=labeled, seed=seed, **inputs).index
+    def predict(self, model: FittedPairs, clusters: Clusters | None, strategy: Any) -> dict[str, Any]:
+        """The arguments of `select_pairs` that this strategy needs, and no others."""
+        return _predict(self.find_needs(strategy), model, self.features, clusters)
 
-    def measure(self, model: Answering) -> dict[str, float]:
-        """The model's values on the test questions, by the measure's name."""
+    def select(self, strategy: Any, k: int, *, labeled: Any, seed: int, **inputs: Any) -> PairBatch:
+        return select_pairs(strategy, k, pairs=self.pairs, labeled=labeled, seed=seed, **inputs)
+
+    def find_picked(self, batch: PairBatch) -> Picks:
+        """The positions of a batch in `pairs`."""
+        return batch.index
+
+    def find_rows(self, picked: Picks) -> Picks:
+        """The rows of the pool that these pairs are about, ascending."""
+        return np.unique(self.pairs.rows[picked])
+
+    def measure(self, model: FittedPairs) -> dict[str, float]:
+        """Every metric on the test pairs, by name."""
         asked = self.test.pairs
-        scores = model.chances(self.test.features)[asked.rows, asked.classes]
+        scores = model.probabilities(self.test.features)[asked.rows, asked.classes]
         return {name: metric(scores, self.test.answers, asked.classes) for name, metric in PAIR_METRICS.items()}
-
-    def find_rows(self, places: Places) -> Places:
-        """The pool's rows that these questions are about, ascending."""
-        return np.unique(self.pairs.rows[places])
 
 
 def _predict(
-    needs: frozenset[str], chances: Any, embeddings: Any, features: Any, clusters: Clusters | None
+    needs: frozenset[str], model: Fitted | FittedPairs, features: Any, clusters: Clusters | None
 ) -> dict[str, Any]:
     inputs: dict[str, Any] = {}
-    if needs & FROM_CHANCES:
-        inputs["probabilities"] = chances(features)
+    if needs & FROM_PROBABILITIES:
+        inputs["probabilities"] = model.probabilities(features)
     if "embeddings" in needs:
-        inputs["embeddings"] = embeddings(features)
+        inputs["embeddings"] = model.embeddings(features)
     if "clusters" in needs:
         inputs["clusters"] = clusters
     return inputs
 
 
-def _ask(oracle: Oracle, places: Places, kinds: str, how: str) -> Labels:
-    """The oracle's answers, one a place."""
-    labels = np.asarray(oracle(places))
-    if labels.shape != places.shape or labels.dtype.kind not in kinds:
+def _ask(oracle: Oracle | None, picked: Picks) -> npt.NDArray[Any]:
+    if oracle is None:
+        raise InputError(NO_ORACLE)
+    return np.asarray(oracle(picked))
+
+
+def _check_labels(picked: Picks, labels: Any, kinds: str, units: str, label: str) -> Labels:
+    found = np.asarray(labels)
+    if found.shape != picked.shape or found.dtype.kind not in kinds:
         raise InputError(
-            f"the oracle was asked about {len(places):,} {how}; it gave shape {labels.shape} and dtype {labels.dtype}"
+            f"{len(picked):,} {units} need one {label} each, got shape {found.shape} and dtype {found.dtype}"
         )
-    return labels.astype(np.int64)
+    return found.astype(np.int64)

@@ -26,7 +26,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     blobs = Dataset("blobs", 3, features[:100], labels[:100], features[100:], labels[100:])
     others = [Arm(name, STRATEGIES[name]()) for name in ("margin", "badge", "coreset", "random")]
     arms = (Arm("cluster-margin", ClusterMargin(2.0)), *others)
-    recipe = Recipe("svhn", arms, seed_rows=10, batch_rows=(8, 16), rounds=2, trials=3, reproduces="A claim.")
+    recipe = Recipe("svhn", arms, seed_size=10, batch_size=(8, 16), rounds=2, trials=3, reproduces="A claim.")
     folder = tmp_path_factory.mktemp("results") / "run"
     run_experiment(recipe, folder, dataset=blobs, trainer=SklearnTrainer(GaussianNB, 3))
     report_experiment(folder)
@@ -41,7 +41,7 @@ def test_a_page_has_the_commands_the_curves_and_the_claims(result: dict[str, Any
     assert "| cluster-margin is level with margin |" in text
     assert "| margin is above badge |" in text
     assert text.count("| replicated |") == 2  # a table for each batch size
-    assert "| rows a batch | cluster-margin | badge | coreset | random |" in text
+    assert "| batch size | cluster-margin | badge | coreset | random |" in text
     assert "| strategy | 10 labels | 18 labels | 26 labels |" in text
 
 
@@ -66,7 +66,7 @@ def test_what_the_round_robin_adds_is_the_difference_in_the_same_trial(result: d
     assert last.startswith("| [svhn](results/svhn.md) | 16 | 3 | ")
     first = {
         name: np.array([
-            value for value, of, batch, turn in zip(rounds["accuracy"], rounds["strategy"], rounds["batch_rows"],
+            value for value, of, batch, turn in zip(rounds["accuracy"], rounds["strategy"], rounds["batch_size"],
                                                     rounds["round"], strict=True)
             if (of, batch, turn) == (name, 16, 1)
         ])

@@ -22,8 +22,8 @@ RECIPE = """
 name = "small"
 reproduces = "Nothing: enough of everything to run every line."
 trials = 2
-seed_rows = 20
-batch_rows = 15
+seed_size = 20
+batch_size = 15
 rounds = 2
 [dataset]
 name = "arrays"
@@ -51,12 +51,12 @@ from hedgerow.experiments.records import Ledger
 
 kill_at, half_way, writes, keep = int(sys.argv.pop(1)), sys.argv.pop(1) == "half-way", 0, Ledger.write_round
 def die(*_): os.kill(os.getpid(), signal.SIGKILL)
-def write(self, path, done):
+def write(self, done, batch_size):
     global writes
     writes += 1
     if writes == kill_at and half_way:
         Path.replace = die
-    keep(self, path, done)
+    keep(self, done, batch_size)
     if writes == kill_at:
         die()
 Ledger.write_round = write
@@ -119,14 +119,14 @@ def test_shared_out_and_killed_it_ends_the_same(recipe: Path, whole: Path, tmp_p
 def test_the_report(whole: Path, run: Run) -> None:
     done = run("experiment", "report", whole)
     assert done.code == 0, done.error
-    for part in ("50 labels", "cluster-margin", "less margin", "percent of labels", "report.html"):
+    for part in ("50 labels", "cluster-margin", "minus margin", "percent of labels", "report.html"):
         assert part in done.out
     check_self_contained((whole / "report.html").read_text())
     told = json.loads(run("experiment", "report", whole, "--json").out)
     assert told == json.loads((whole / "summary.json").read_text())
 
 
-def test_trials_of_two_machines_are_told_together(recipe: Path, whole: Path, run: Run, tmp_path: Path) -> None:
+def test_trials_of_two_machines_are_merged(recipe: Path, whole: Path, run: Run, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     assert run(*arguments(recipe, here, "--trials", 1)).code == 0
     assert run(*arguments(recipe, there, "--first-trial", 1)).code == 0
@@ -137,7 +137,7 @@ def test_trials_of_two_machines_are_told_together(recipe: Path, whole: Path, run
     one_line(
         run("experiment", "report", here, here / "summary.json"),
         1,
-        "trial 0 stands in two of the runs: run others, with first_trial (--first-trial)\n",
+        "trial 0 is in two of the runs: run other trials, with first_trial (--first-trial)\n",
     )
 
 
@@ -156,17 +156,17 @@ LISTED = 'strategies = ["margin"]\n' + TABLES[: TABLES.index("[[strategies]]")]
     ("change", "more", "parts"),
     [
         (("rounds = 2", "round = 2"), [], ["unknown key in the recipe 'round'", "did you mean 'rounds'"]),
-        (("rounds = 2", "rounds = 9"), [], ["ask for 155 labels, but the pool has 100 rows"]),
+        (("rounds = 2", "rounds = 9"), [], ["need 155 labels, but the pool has 100 rows"]),
         (
             ('"arrays"', '"cifar10"'),
             [],
             ["lacks data_batch_1", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"],
         ),
         (('"arrays"', '"svhn"'), ["--data", "nowhere"], ["nowhere", "train_32x32.mat", "http://ufldl.stanford.edu"]),
-        ((MODEL, 'kind = "program"\ncommand = ["x"]\n'), [], ["needs clusters, but the model gives no embeddings"]),
+        ((MODEL, 'kind = "program"\ncommand = ["x"]\n'), [], ["needs clusters, but the model has no embeddings"]),
         (("", ""), ["--trials", "0"], ["trials must be at least 1"]),
-        (("batch_rows = 15", "batch_rows = [15, 15]"), [], ["names a size twice"]),
-        ((MODEL, 'kind = "perceptron"\ndropout = 2.0\n'), [], ["dropout is a share"]),
+        (("batch_size = 15", "batch_size = [15, 15]"), [], ["has the same size twice"]),
+        ((MODEL, 'kind = "perceptron"\ndropout = 2.0\n'), [], ["dropout is the share"]),
         (("rounds = 2", "rounds = 2  # \udcff"), [], ["is not TOML"]),
         ((TABLES, LISTED), [], ["strategies must be a table of tables"]),
     ],
@@ -248,7 +248,15 @@ def test_a_program_trains(recipe: Path, run: Run, tmp_path: Path) -> None:
     text = RECIPE.replace(MODEL, f'kind = "program"\ncommand = {command}\nembeddings = true\n')
     path = recipe.with_name("program.toml")
     path.write_text(text[: text.index("[[strategies]]")] + '[[strategies]]\nstrategy = "coreset"\n')
-    assert run(*arguments(path, tmp_path / "run", "--trials", 1)).code == 0
+    refused = run(*arguments(path, tmp_path / "run", "--trials", 1))
+    one_line(
+        refused, 1, "'small' runs the program", "black_box.py", "pass --allow-programs (allow_programs=True in Python)"
+    )
+    assert not (tmp_path / "run").exists()
+    done = run(*arguments(path, tmp_path / "run", "--trials", 1, "--allow-programs", "--json"))
+    assert done.code == 0, done.error
+    assert f"hedgerow: the recipe 'small' runs the program {sys.executable} {EXAMPLES / 'black_box.py'}\n" in done.error
+    assert json.loads(done.out)["trials"] == 1
     final = [row for row in read_values(tmp_path / "run") if row[4] == "2" and row[6] == "accuracy"]
     assert float(final[0][7]) > 0.8
 

@@ -24,7 +24,7 @@ NUMBERS = Dataset("numbers", 3, RNG.normal(size=(12, 6)), LABELS, RNG.normal(siz
     [
         (Perceptron((9, 7), 0.5, Training(steps=3)), NUMBERS, 7),
         (Perceptron((5,), training=Training(epochs=1)), IMAGES, 5),
-        (ConvNet((4, 8), 6, Training(epochs=1, batch_rows=4)), IMAGES, 6),
+        (ConvNet((4, 8), 6, Training(epochs=1, minibatch=4)), IMAGES, 6),
         (Estimator(), NUMBERS, 6),
     ],
 )
@@ -47,7 +47,7 @@ def save_weights(folder: Path) -> dict[str, torch.Tensor]:
 def test_vgg16_takes_two_steps_from_the_weights_given(tmp_path: Path) -> None:
     state = save_weights(tmp_path)
     assert {"features.0.weight", "features.28.bias"} <= set(state)  # as torchvision numbers them
-    trainer = VGG16(training=Training(epochs=1, batch_rows=2, learning_rate=0.01, optimizer="sgd")).make_trainer(
+    trainer = VGG16(training=Training(epochs=1, minibatch=2, learning_rate=0.01, optimizer="sgd")).make_trainer(
         IMAGES, tmp_path
     )
     fitted = trainer.fit(PIXELS[:4], LABELS[:4], seed=0)  # four images in twos: two steps
@@ -66,7 +66,7 @@ def test_vgg16_without_its_weights(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read as weights"):
         trainer.fit(PIXELS, LABELS, seed=0)
     torch.save({"other": torch.zeros(1)}, tmp_path / "vgg16-397923af.pth")
-    with pytest.raises(InputError, match="holds no weights named features"):
+    with pytest.raises(InputError, match="has no weights named features"):
         trainer.fit(PIXELS, LABELS, seed=0)
 
 
@@ -91,11 +91,11 @@ def test_a_missing_library_is_named_before_anything_runs(
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Perceptron(hidden=()), "hidden must name at least one layer"),
-        (ConvNet(channels=()), "channels must name at least one block"),
+        (Perceptron(hidden=()), "hidden must have at least one layer"),
+        (ConvNet(channels=()), "channels must have at least one block"),
         (Perceptron(training=Training(epochs=0)), "epochs must be at least 1"),
-        (Estimator("sklearn.linear_model.Logistic"), "'sklearn.linear_model.Logistic' cannot be made"),
-        (Estimator(options={"c": 1}), "cannot be made"),
+        (Estimator("sklearn.linear_model.Logistic"), "'sklearn.linear_model.Logistic' cannot be created"),
+        (Estimator(options={"c": 1}), "cannot be created"),
     ],
 )
 def test_a_model_that_cannot_be_made_is_refused_before_anything_runs(model: object, message: str) -> None:

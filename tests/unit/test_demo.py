@@ -31,8 +31,8 @@ def test_every_strategy_has_every_round_of_every_trial(result: DemoResult) -> No
     plan = QUICK.plan
     wanted = [(t, s, r) for t in range(SEEDS) for s in STRATEGIES for r in range(plan.rounds + 1)]
     assert [(done.trial, done.strategy, done.round) for done in result.rounds] == wanted
-    assert all(done.labeled == plan.seed_rows + done.round * plan.batch_rows for done in result.rounds)
-    assert all(size >= plan.average_size for size in (trial.average_size for trial in result.trials))
+    assert all(done.labeled == plan.seed_size + done.round * plan.batch_size for done in result.rounds)
+    assert all(size >= plan.clustering.average_size for size in (trial.average_size for trial in result.trials))
 
 
 def test_the_table_says_what_the_rounds_say(result: DemoResult) -> None:
@@ -48,8 +48,8 @@ def test_the_table_says_what_the_rounds_say(result: DemoResult) -> None:
 def test_differences_are_from_the_same_trials_margin(result: DemoResult) -> None:
     accuracy = {(done.strategy, done.trial, done.round): done.values["accuracy"] for done in result.rounds}
     others = [name for name in STRATEGIES if name != "margin"]
-    assert [row["less margin"] for row in result.differences] == others
-    labels = f"{QUICK.plan.seed_rows + QUICK.plan.batch_rows:,} labels"
+    assert [row["minus margin"] for row in result.differences] == others
+    labels = f"{QUICK.plan.seed_size + QUICK.plan.batch_size:,} labels"
     for name, row in zip(others, result.differences, strict=True):
         gains = [accuracy[name, trial, 1] - accuracy["margin", trial, 1] for trial in range(SEEDS)]
         error = np.std(gains, ddof=1) / np.sqrt(SEEDS)
@@ -59,7 +59,7 @@ def test_differences_are_from_the_same_trials_margin(result: DemoResult) -> None
 def test_originals_are_those_of_the_first_batches(result: DemoResult) -> None:
     digits = load_redundant_digits(QUICK.originals)
     for name, counts in result.originals.items():
-        batches = [done.rows for done in result.rounds if done.strategy == name and done.round == 1]
+        batches = [done.picked for done in result.rounds if done.strategy == name and done.round == 1]
         assert counts == tuple(len(set(digits.origins[rows].tolist())) for rows in batches)
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hedgerow.errors import InputError
 from hedgerow.experiments import findings
-from hedgerow.report import Point
+from hedgerow.experiments.findings import Point
 from hedgerow.rounds import Round
 
 
@@ -85,3 +86,51 @@ def test_one_trial_decides_nothing() -> None:
 def test_only_trials_that_both_have_are_compared() -> None:
     found = findings.compare_pair({0: 1.0, 1: 2.0, 5: 9.0}, {0: 0.0, 1: 1.0, 2: 7.0}, "a", "b", "area", True, 1)
     assert (found.mean, found.trials) == (1.0, 2)
+
+
+def make_curves(values: dict[str, list[list[float]]]) -> list[Round]:
+    """strategy -> trial -> round -> accuracy."""
+    return [
+        Round(trial, strategy, number, 100 + 50 * number, {"accuracy": value}, np.arange(50))
+        for strategy, trials in values.items()
+        for trial, curve in enumerate(trials)
+        for number, value in enumerate(curve)
+    ]
+
+
+def test_means_and_standard_errors_by_hand() -> None:
+    points = findings.summarize(
+        make_curves({"a": [[0.5, 0.7], [0.6, 0.9], [0.7, 0.8]], "b": [[0.1, 0.2], [0.1, 0.4], [0.1, 0.6]]})
+    )
+    assert [(point.strategy, point.round, point.labeled) for point in points] == [
+        ("a", 0, 100),
+        ("a", 1, 150),
+        ("b", 0, 100),
+        ("b", 1, 150),
+    ]
+    assert [point.mean for point in points] == pytest.approx([0.6, 0.8, 0.1, 0.4])
+    # s = 0.1 over sqrt(3); no spread at all; s = 0.2 over sqrt(3)
+    assert [point.error for point in points] == pytest.approx([0.057735, 0.057735, 0, 0.115470], abs=1e-6)
+    assert {point.trials for point in points} == {3}
+
+
+def test_differences_are_taken_within_a_trial() -> None:
+    rounds = make_curves({"a": [[0.5, 0.7], [0.7, 0.8]], "b": [[0.5, 0.8], [0.7, 0.88]], "c": [[0.5, 0.6], [0.7, 0.9]]})
+    points = [point for point in findings.compare(rounds, "a") if point.round == 1]
+    # b gains 0.1 and 0.08: an error of 0.01, although accuracies differ more between trials; c -0.1 and 0.1
+    assert [(point.strategy, f"{point:+}") for point in points] == [("b", "+0.090 ± 0.010"), ("c", "+0.000 ± 0.100")]
+
+
+def test_one_trial_has_no_error() -> None:
+    assert findings.estimate([0.25]) == (0.25, None)
+    (point,) = findings.summarize(make_curves({"a": [[0.25]]}))
+    assert str(point) == f"{point}" == "0.250"
+    assert f"{point:+}" == "+0.250"
+    assert str(Point("a", 0, 1, 0.25, 0.0125, 2)) == "0.250 ± 0.013"
+    assert str(Point("a", 0, 1, 0.25, 0.0004, 2)) == "0.2500 ± 0.0004"
+
+
+def test_trials_of_different_sizes_are_not_averaged() -> None:
+    rounds = [Round(trial, "a", 1, 100 + trial, {"accuracy": 0.5}, np.arange(3)) for trial in range(2)]
+    with pytest.raises(InputError, match="differ in labels after round 1"):
+        findings.summarize(rounds)

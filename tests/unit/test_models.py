@@ -1,10 +1,12 @@
 """The trainer protocol's first adapter: shapes, sums, seeds, and what it refuses."""
 
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from hedgerow import models
 from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.models.perceptron import PREDICT_ROWS, FittedMLP, SklearnMLP
 from hedgerow.models.protocol import draw_walk
@@ -20,7 +22,7 @@ def make_blobs(n: int = 120, classes: int = 3, seed: int = 0) -> tuple[np.ndarra
 @pytest.mark.parametrize("classes", [2, 3])
 def test_learns_and_answers_in_the_promised_shapes(classes: int) -> None:
     features, labels = make_blobs(classes=classes)
-    model = SklearnMLP(classes, hidden=(16, 7), steps=150, batch_rows=32).fit(features, labels, seed=1)
+    model = SklearnMLP(classes, hidden=(16, 7), steps=150, minibatch=32).fit(features, labels, seed=1)
     probabilities = model.probabilities(features)
     assert probabilities.shape == (len(features), classes)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
@@ -41,7 +43,7 @@ def test_agrees_with_scikit_learn(classes: int) -> None:
     from sklearn.neural_network import MLPClassifier
 
     features, labels = make_blobs(classes=classes)
-    trainer = SklearnMLP(classes, hidden=(6,), steps=5, batch_rows=16)
+    trainer = SklearnMLP(classes, hidden=(6,), steps=5, minibatch=16)
     rows = draw_walk(len(labels), 5 * 16, np.random.default_rng(3))
     peer = MLPClassifier(hidden_layer_sizes=(6,), batch_size=16, shuffle=False, random_state=3)
     peer.partial_fit(features[rows], labels[rows], classes=np.arange(classes))
@@ -96,7 +98,7 @@ def test_walk_serves_every_row_alike() -> None:
         (SklearnMLP(1), np.zeros((3, 2)), np.zeros(3, int), "classes must be at least 2"),
         (SklearnMLP(3, hidden=()), np.zeros((3, 2)), np.zeros(3, int), "at least one layer"),
         (SklearnMLP(3, steps=0), np.zeros((3, 2)), np.zeros(3, int), "steps must be at least 1"),
-        (SklearnMLP(3, batch_rows=0), np.zeros((3, 2)), np.zeros(3, int), "batch_rows must be at least 1"),
+        (SklearnMLP(3, minibatch=0), np.zeros((3, 2)), np.zeros(3, int), "minibatch must be at least 1"),
         (SklearnMLP(3), np.zeros(3), np.zeros(3, int), "two dimensions"),
         (SklearnMLP(3), np.zeros((3, 2)), np.zeros(4, int), "features has 3, labels has 4"),
         (SklearnMLP(3), np.zeros((0, 2)), np.zeros(0, int), "draw a seed set first"),
@@ -113,3 +115,16 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "sklearn.neural_network", None)  # how Python is told that it is not there
     with pytest.raises(MissingExtraError, match=r"hedgerow\[sklearn\]"):
         SklearnMLP(3).fit(features, labels, seed=0)
+
+
+def test_the_protocol_is_imported_without_numba_or_a_training_library() -> None:
+    code = "import sys, hedgerow.models.protocol; print({'numba', 'torch', 'sklearn', 'pyarrow'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_every_name_of_the_package_is_there() -> None:
+    assert all(hasattr(models, name) for name in models.__all__)
+    assert set(dir(models)) == set(models.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        models.Nothing  # noqa: B018

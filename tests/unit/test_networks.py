@@ -26,7 +26,7 @@ def make_blobs(n: int = 90) -> tuple[np.ndarray, np.ndarray]:
 def test_learns_and_answers_in_the_promised_shapes() -> None:
     features, labels = make_blobs()
     features.flags.writeable = False  # a mapped pool is
-    model = TorchTrainer(make_module, 3, Training(epochs=40, batch_rows=16, learning_rate=0.01)).fit(
+    model = TorchTrainer(make_module, 3, Training(epochs=40, minibatch=16, learning_rate=0.01)).fit(
         features, labels, seed=1
     )
     probabilities = model.probabilities(features)
@@ -48,7 +48,7 @@ def test_embeddings_are_what_the_last_layer_reads() -> None:
 @pytest.mark.parametrize("options", [{}, {"optimizer": "sgd", "momentum": 0.9, "schedule": "cosine", "steps": 7}])
 def test_one_seed_one_model_and_torch_as_it_was(options: dict[str, Any]) -> None:
     features, labels = make_blobs()
-    trainer = TorchTrainer(make_module, 3, Training(epochs=3, batch_rows=16, **options))
+    trainer = TorchTrainer(make_module, 3, Training(epochs=3, minibatch=16, **options))
     torch.manual_seed(5)
     before, threads = torch.get_rng_state(), torch.get_num_threads()
     first, again, other = (trainer.fit(features, labels, seed=seed).probabilities(features) for seed in (1, 1, 2))
@@ -98,7 +98,7 @@ def test_a_batch_can_be_augmented() -> None:
         return batch.flip(0) * 0
 
     features, labels = make_blobs()
-    trainer = TorchTrainer(make_module, 3, Training(steps=4, batch_rows=10), augment=augment)
+    trainer = TorchTrainer(make_module, 3, Training(steps=4, minibatch=10), augment=augment)
     model = trainer.fit(features, labels, seed=3)
     assert len(set(seen)) == 4
     assert np.mean(model.probabilities(features).argmax(axis=1) == labels) < 0.7  # it saw zeros only
@@ -122,7 +122,7 @@ def test_a_mistake_is_named(options: dict[str, Any], message: str) -> None:
 
 def test_labels_are_held_to_the_classes_and_the_module_to_a_linear_layer() -> None:
     features, labels = make_blobs()
-    with pytest.raises(InputError, match="labels hold class 2, but the classes are 0 to 1"):
+    with pytest.raises(InputError, match="labels contain class 2, but the classes are 0 to 1"):
         TorchTrainer(make_module, 2).fit(features, labels, seed=0)
     with pytest.raises(InputError, match="Identity has no linear layer"):
         TorchTrainer(nn.Identity, 5).fit(features, labels, seed=0)

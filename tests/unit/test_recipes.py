@@ -8,8 +8,9 @@ import pytest
 from hedgerow.errors import InputError
 from hedgerow.experiments import Arm, Recipe, list_recipes, load_recipe
 from hedgerow.experiments.architectures import Perceptron
-from hedgerow.experiments.recipes import Clustering, parse_recipe
+from hedgerow.experiments.recipes import parse_recipe
 from hedgerow.pairs import ClusterMarginPairs
+from hedgerow.rounds import Clustering, Plan
 from hedgerow.strategies import Badge, ClusterMargin, CoreSet, Margin, Random, StochasticMargin
 
 WORDS = {"wordlangs", "wordlangs-million", "wordlangs-small", "wordlangs-typos"}
@@ -22,8 +23,8 @@ def make_tables(**changes: Any) -> dict[str, Any]:
     tables: dict[str, Any] = {
         "name": "small",
         "trials": 2,
-        "seed_rows": 30,
-        "batch_rows": 20,
+        "seed_size": 30,
+        "batch_size": 20,
         "rounds": 2,
         "dataset": {"name": "redundant-digits", "originals": 60},
         "model": {"kind": "perceptron", "hidden": [16], "training": {"steps": 20}},
@@ -51,7 +52,7 @@ def test_every_shipped_recipe_is_read_and_tells_its_story(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(PAPER))
 def test_the_papers_setting(name: str) -> None:
     recipe = load_recipe(name)
-    assert (recipe.seed_rows, recipe.batch_rows, recipe.rounds, recipe.metric) == (10_000, (5_000,), 4, "accuracy")
+    assert (recipe.seed_size, recipe.batch_size, recipe.rounds, recipe.metric) == (10_000, (5_000,), 4, "accuracy")
     assert recipe.trials == (3 if name == "svhn" else 10)
     chosen = {arm.name: arm.strategy for arm in recipe.strategies}
     partitions = 10 if name == "cifar100-vgg16" else 1
@@ -75,23 +76,23 @@ def test_the_ablations_and_the_sweep() -> None:
     for name in ("covtype", "sweep-digits"):
         arms = load_recipe(name).strategies
         assert {arm.strategy.margin_factor for arm in arms if "clusters" in arm.needs} == {1, 1.25, 3, 10}
-    assert {5_000, 50_000} <= set(load_recipe("covtype").batch_rows)
+    assert {5_000, 50_000} <= set(load_recipe("covtype").batch_size)
 
 
 def test_a_recipe_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
-        'name = "mine"\ntrials = 1\nseed_rows = 5\nbatch_rows = [2, 4]\nrounds = 3\n'
+        'name = "mine"\ntrials = 1\nseed_size = 5\nbatch_size = [2, 4]\nrounds = 3\n'
         '[dataset]\nname = "redundant-digits"\n[model]\nkind = "perceptron"\nhidden = [8]\n'
         "[clusters]\naverage_size = 2\n"
         '[[strategies]]\nstrategy = "cluster-margin"\nname = "ours"\nclusters = { method = "exact" }\n'
     )
     recipe = load_recipe(path)
-    assert recipe.batch_rows == (2, 4)
+    assert recipe.batch_size == (2, 4)
     assert recipe.model == Perceptron(hidden=(8,))
     assert recipe.strategies == (Arm("ours", ClusterMargin(), Clustering(2.0, "exact", "cosine")),)
     assert recipe.baseline == "ours"
-    assert recipe.plan(4, recipe.strategies[0].clusters).average_size == 2
+    assert recipe.plan(4) == Plan(5, 4, 3)
 
 
 def change(part: str, **options: Any) -> dict[str, Any]:
@@ -101,15 +102,21 @@ def change(part: str, **options: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"batch_row": 3}, "unknown key in the recipe 'batch_row': did you mean 'batch_rows'"),
-        ({"trials": None}, "the recipe lacks the key 'trials'"),
+        ({"batch_row": 3}, "unknown key in the recipe 'batch_row': did you mean 'batch_size'"),
+        ({"seed_rows": 3}, "the key 'seed_rows' in the recipe is now called 'seed_size': rename it"),
+        ({"batch_rows": [3]}, "the key 'batch_rows' in the recipe is now called 'batch_size'"),
+        (
+            change("model", training={"batch_rows": 3}),
+            r"the key 'batch_rows' in training in \[model\] is now called 'minibatch'",
+        ),
+        ({"trials": None}, "the key 'trials' is missing in the recipe"),
         ({"trials": 0}, "trials must be at least 1"),
         ({"trials": "ten"}, "trials in the recipe must be a whole number, got 'ten'"),
-        ({"batch_rows": []}, "batch_rows must be a number of rows"),
+        ({"batch_size": []}, "batch_size must be a number of labels"),
         ({"name": 3}, "name in the recipe must be text"),
         ({"metric": "acuracy"}, "unknown metric 'acuracy': did you mean 'accuracy'"),
         ({"baseline": "random"}, "unknown baseline 'random': did you mean 'margin'|known: margin, cluster-margin"),
-        ({"dataset": None}, r"lacks the table \[dataset\]"),
+        ({"dataset": None}, r"has no table \[dataset\]"),
         ({"dataset": {}}, r"\[dataset\] needs a name: cifar10"),
         (change("dataset", name="cifar"), "unknown dataset name 'cifar': did you mean 'cifar"),
         (change("dataset", original=3), r"unknown key in \[dataset\] 'original': did you mean 'originals'"),
@@ -130,14 +137,14 @@ def change(part: str, **options: Any) -> dict[str, Any]:
         ({"clusters": {"method": "exat"}}, "unknown method in .clusters. 'exat': did you mean 'exact'"),
         ({"clusters": {"average_size": 0.5}}, "average_size in .clusters. must be at least 1"),
         ({"clusters": 3}, "clusters must be a table, got 3"),
-        ({"strategies": None}, r"lacks the table \[\[strategies\]\]"),
+        ({"strategies": None}, r"has no table \[\[strategies\]\]"),
         ({"strategies": []}, "needs at least one table"),
         ({"strategies": [{"name": "x"}]}, "needs a strategy: cluster-margin"),
         ({"strategies": [{"strategy": "margins"}]}, "unknown strategy 'margins': did you mean 'margin'"),
         ({"strategies": [{"strategy": "badge", "partition": 2}]}, "'partition': did you mean 'partitions'"),
         ({"strategies": [{"strategy": "badge", "nam": "b"}]}, "'nam': did you mean 'name'"),
         ({"strategies": [{"strategy": "margin"}] * 2}, "two strategies are called 'margin'"),
-        ({"strategies": [{"strategy": "margin", "clusters": {"method": "exact"}}]}, "uses no clusters"),
+        ({"strategies": [{"strategy": "margin", "clusters": {"method": "exact"}}]}, "does not use clusters"),
         ({"strategies": [{"strategy": "cluster-margin", "margin_factor": 0.5}]}, "margin_factor"),
         ({"reported_savings": {"margins": {"margin": 71}}}, "strategy in reported_savings 'margins': did you mean"),
         ({"reported_savings": {"margin": {"badge": 71}}}, "unknown strategy in reported_savings 'badge'"),
@@ -148,7 +155,7 @@ def change(part: str, **options: Any) -> dict[str, Any]:
         ),
         (
             {"model": {"kind": "program", "command": ["x"]}},
-            "the strategy 'cluster-margin' needs clusters, but the model gives no embeddings",
+            "the strategy 'cluster-margin' needs clusters, but the model has no embeddings",
         ),
         ({"model": {"kind": "program", "command": ["x"], "embeddings": 1}}, "must be true or false, got 1"),
     ],
@@ -167,7 +174,7 @@ def test_a_folder_of_the_same_name_is_no_recipe(tmp_path: Path, monkeypatch: pyt
 def test_a_recipe_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown recipe 'cifar11': did you mean 'cifar1"):
         load_recipe("cifar11")
-    with pytest.raises(InputError, match="does not exist: name a TOML file, or one of"):
+    with pytest.raises(InputError, match="does not exist: use a TOML file, or one of"):
         load_recipe(tmp_path / "none.toml")
     broken = tmp_path / "broken.toml"
     broken.write_text("name = \n")
@@ -178,20 +185,20 @@ def test_a_recipe_that_is_not_there_or_not_toml(tmp_path: Path) -> None:
 def test_the_recipe_of_the_page_is_one(tmp_path: Path) -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "experiments.md"
     (tmp_path / "page.toml").write_text(page.read_text().split("```toml\n")[1].split("```")[0])
-    assert load_recipe(tmp_path / "page.toml").batch_rows == (500, 5_000)
+    assert load_recipe(tmp_path / "page.toml").batch_size == (500, 5_000)
 
 
 def test_sizes_are_held_to_the_pool() -> None:
-    recipe = Recipe("x", (Arm("random", Random()),), seed_rows=10, batch_rows=(5, 50), rounds=2, trials=1)
+    recipe = Recipe("x", (Arm("random", Random()),), seed_size=10, batch_size=(5, 50), rounds=2, trials=1)
     recipe.check(110)
-    with pytest.raises(InputError, match="ask for 110 labels, but the pool has 109 rows"):
+    with pytest.raises(InputError, match="need 110 labels, but the pool has 109 rows"):
         recipe.check(109)
 
 
 @pytest.mark.parametrize("name", sorted(WORDS | MULTILABEL))
-def test_multi_label_recipes_ask_questions_by_all_strategies(name: str) -> None:
+def test_multi_label_recipes_pick_pairs_by_all_strategies(name: str) -> None:
     recipe = load_recipe(name)
-    assert recipe.unit == "question"
+    assert recipe.unit == "pair"
     assert recipe.metric == "average_precision"
     chosen = {arm.name: arm.strategy for arm in recipe.strategies}
     assert {"cluster-margin", "margin", "badge", "coreset", "random", "stochastic-margin"} <= chosen.keys()
@@ -203,8 +210,8 @@ def test_multi_label_recipes_ask_questions_by_all_strategies(name: str) -> None:
 
 def test_the_papers_large_setting() -> None:
     hundred, million = load_recipe("wordlangs"), load_recipe("wordlangs-million")
-    assert (hundred.seed_rows, hundred.batch_rows, hundred.rounds, hundred.trials) == (300_000, (100_000,), 10, 3)
-    assert (million.seed_rows, million.batch_rows, million.rounds) == (300_000, (1_000_000,), 5)
+    assert (hundred.seed_size, hundred.batch_size, hundred.rounds, hundred.trials) == (300_000, (100_000,), 10, 3)
+    assert (million.seed_size, million.batch_size, million.rounds) == (300_000, (1_000_000,), 5)
     for recipe, partitions in ((hundred, (1, 10)), (million, (50, 50))):
         chosen = {arm.name: arm for arm in recipe.strategies}
         assert chosen["cluster-margin"].strategy == ClusterMargin(margin_factor=10.0)
@@ -231,18 +238,18 @@ def test_the_pool_without_copies_differs_in_nothing_else() -> None:
     [
         ({"metric": "accuracy"}, "unknown metric 'accuracy'"),
         ({"strategies": [{"strategy": "entropy"}]}, "unknown strategy 'entropy'"),
-        ({"model": {"kind": "convnet"}}, "labels of questions, .* take one of perceptron, ngrams"),
+        ({"model": {"kind": "convnet"}}, "labels of pairs, .* use one of perceptron, ngrams"),
         ({"dataset": {"name": "redundant-digits"}, "model": {"kind": "ngrams"}}, "labels of rows"),
         ({"dataset": {"name": "words", "negative": 3}}, "did you mean 'negatives'"),
     ],
 )
-def test_questions_are_asked_by_what_can_answer_them(changes: dict[str, Any], message: str) -> None:
+def test_pairs_need_their_own_models_metrics_and_strategies(changes: dict[str, Any], message: str) -> None:
     tables = make_tables(
         metric="average_precision",
         dataset={"name": "words"},
         model={"kind": "ngrams"},
         strategies=[{"strategy": "margin"}, {"strategy": "cluster-margin-pairs", "power": 1}],
     )
-    assert parse_recipe(tables).unit == "question"
+    assert parse_recipe(tables).unit == "pair"
     with pytest.raises(InputError, match=message):
         parse_recipe(tables | changes)

@@ -1,4 +1,4 @@
-"""The report's pieces: means and errors, figures, tables, pictures, and a page that needs nothing but itself."""
+"""The parts of a report: figures, tables, pictures, and a page that needs nothing but itself."""
 
 import base64
 import io
@@ -11,74 +11,27 @@ from hedgerow.errors import InputError, StoreError
 from hedgerow.report import (
     PAPERS,
     SERIES,
-    Point,
     Section,
-    compare,
     compose_page,
     draw_curves,
-    estimate,
     paint_tiles,
     render_cards,
     render_facts,
     render_table,
-    summarize,
     write_page,
 )
-from hedgerow.rounds import Round
 from page import Page, check_self_contained
 
-
-def make_rounds(values: dict[str, list[list[float]]]) -> list[Round]:
-    """strategy -> trial -> round -> accuracy."""
-    return [
-        Round(trial, strategy, number, 100 + 50 * number, {"accuracy": value}, np.arange(50))
-        for strategy, trials in values.items()
-        for trial, curve in enumerate(trials)
-        for number, value in enumerate(curve)
-    ]
-
-
-def test_means_and_standard_errors_by_hand() -> None:
-    points = summarize(
-        make_rounds({"a": [[0.5, 0.7], [0.6, 0.9], [0.7, 0.8]], "b": [[0.1, 0.2], [0.1, 0.4], [0.1, 0.6]]})
-    )
-    assert [(point.strategy, point.round, point.labeled) for point in points] == [
-        ("a", 0, 100),
-        ("a", 1, 150),
-        ("b", 0, 100),
-        ("b", 1, 150),
-    ]
-    assert [point.mean for point in points] == pytest.approx([0.6, 0.8, 0.1, 0.4])
-    # s = 0.1 over sqrt(3); no spread at all; s = 0.2 over sqrt(3)
-    assert [point.error for point in points] == pytest.approx([0.057735, 0.057735, 0, 0.115470], abs=1e-6)
-    assert {point.trials for point in points} == {3}
-
-
-def test_differences_are_taken_within_a_trial() -> None:
-    rounds = make_rounds({"a": [[0.5, 0.7], [0.7, 0.8]], "b": [[0.5, 0.8], [0.7, 0.88]], "c": [[0.5, 0.6], [0.7, 0.9]]})
-    points = [point for point in compare(rounds, "a") if point.round == 1]
-    # b gains 0.1 and 0.08: an error of 0.01, although accuracies differ more between trials; c -0.1 and 0.1
-    assert [(point.strategy, f"{point:+}") for point in points] == [("b", "+0.090 ± 0.010"), ("c", "+0.000 ± 0.100")]
-
-
-def test_one_trial_has_no_error() -> None:
-    assert estimate([0.25]) == (0.25, None)
-    (point,) = summarize(make_rounds({"a": [[0.25]]}))
-    assert str(point) == f"{point}" == "0.250"
-    assert f"{point:+}" == "+0.250"
-    assert str(Point("a", 0, 1, 0.25, 0.0125, 2)) == "0.250 ± 0.013"
-    assert str(Point("a", 0, 1, 0.25, 0.0004, 2)) == "0.2500 ± 0.0004"
-
-
-def test_trials_of_different_sizes_are_not_averaged() -> None:
-    rounds = [Round(trial, "a", 1, 100 + trial, {"accuracy": 0.5}, np.arange(3)) for trial in range(2)]
-    with pytest.raises(InputError, match="differ in labels after round 1"):
-        summarize(rounds)
+POINTS = [
+    ("random", 100, 0.5, 0.05),
+    ("random", 150, 0.6, 0.05),
+    ("a <b> & c", 100, 0.5, None),
+    ("a <b> & c", 150, 0.8, None),
+]
 
 
 def test_curves_are_one_labeled_figure_in_the_pages_colors() -> None:
-    points = summarize(make_rounds({"random": [[0.5, 0.6], [0.4, 0.7]], "a <b> & c": [[0.5, 0.8], [0.4, 0.9]]}))
-    svg = draw_curves(points)
+    svg = draw_curves(POINTS)
     page = Page(svg)
     assert page.tags.count("svg") == 1
     assert all(reference.startswith("#") for reference in page.references)
@@ -87,25 +40,26 @@ def test_curves_are_one_labeled_figure_in_the_pages_colors() -> None:
     assert "var(--ink)" in svg
     assert "#0003" not in svg
     assert "<b>" not in svg
-    assert draw_curves(points) == svg
+    assert draw_curves(POINTS) == svg
+    assert draw_curves(POINTS, x="batch size", y="gain").count("batch size") == 2  # the axis, and the label for readers
 
 
 @pytest.mark.parametrize(("last", "step"), [(4, 1), (10, 2), (25, 5)])
 def test_numbers_below_a_figure_do_not_run_into_each_other(last: int, step: int) -> None:
     labeled = [300_000 + 100_000 * turn for turn in range(last + 1)]
-    svg = draw_curves([Point("a", turn, labels, 0.5, None, 1) for turn, labels in enumerate(labeled)])
+    svg = draw_curves([("a", labels, 0.5, None) for labels in labeled])
     assert [f"{labels:,}" in svg for labels in labeled] == [turn % step == 0 for turn in range(last + 1)]
 
 
 @pytest.mark.parametrize(("letters", "lines"), [((20, 30), 1), ((36, 29), 2), ((60,), 1)])
 def test_names_that_do_not_fit_side_by_side_stand_below_each_other(letters: tuple[int, ...], lines: int) -> None:
-    svg = draw_curves([Point(letter * n, 1, 10, 0.5, None, 1) for letter, n in zip("ab", letters, strict=False)])
+    svg = draw_curves([(letter * n, 10, 0.5, None) for letter, n in zip("ab", letters, strict=False)])
     inches = 3.9 + 0.25 * lines
     assert float(svg.split('viewBox="')[1].split('"')[0].split()[3]) == pytest.approx(72 * inches)
 
 
 def test_more_strategies_than_can_be_told_apart_are_refused() -> None:
-    points = [Point(str(number), 1, 10, 0.5, None, 1) for number in range(len(SERIES) + 1)]
+    points = [(str(number), 10, 0.5, None) for number in range(len(SERIES) + 1)]
     with pytest.raises(InputError, match="draw several figures"):
         draw_curves(points)
 
@@ -146,8 +100,7 @@ def test_table_facts_and_cards_escape_what_they_are_given() -> None:
 
 
 def test_page_is_self_contained_and_follows_the_reader() -> None:
-    points = summarize(make_rounds({"random": [[0.5, 0.6], [0.4, 0.7]]}))
-    text = compose_page("A & B", "lead <x>", [Section("One", draw_curves(points)), Section("Two", "<p>body</p>")])
+    text = compose_page("A & B", "lead <x>", [Section("One", draw_curves(POINTS)), Section("Two", "<p>body</p>")])
     page = check_self_contained(text)
     assert page.tags.count("section") == 2
     assert "<title>A &amp; B</title>" in text

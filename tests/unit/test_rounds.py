@@ -1,16 +1,18 @@
 """The loop's bookkeeping: who is asked what, what a round records, and that a trial's seed fixes it all."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hedgerow.errors import InputError
-from hedgerow.rounds import Plan, Round, begin, cluster_pool, open_trial, play, revive
+from hedgerow.rounds import EMPTY, Clustering, Plan, Round, State, Trial, choose, learn, restore
 from hedgerow.strategies import ClusterMargin
-from hedgerow.tasks import Task
+from hedgerow.tasks import RowTask
 
-PLAN = Plan(seed_rows=12, batch_rows=15, rounds=3, average_size=4)
+PLAN = Plan(seed_size=12, batch_size=15, rounds=3, clustering=Clustering(average_size=4, method="exact"))
 
 
 @dataclass(frozen=True)
@@ -50,18 +52,17 @@ class Oracle:
         return self.labels[rows]
 
 
-def make_task(n: int = 150) -> tuple[Task, Oracle]:
+def make_task(n: int = 150) -> tuple[RowTask, Oracle]:
     rng = np.random.default_rng(0)
     labels = rng.integers(3, size=n)
     features = np.array([[0, 0], [2, 0], [0, 2]])[labels] + rng.normal(0, 0.8, (n, 2))
     oracle = Oracle(labels)
-    return Task(features[:-30], n - 30, oracle, features[-30:], labels[-30:]), oracle
+    return RowTask(features[:-30], n - 30, oracle, features[-30:], labels[-30:]), oracle
 
 
 def run(strategy: object, *, trial: int = 0, plan: Plan = PLAN) -> tuple[list[Round], Oracle]:
     task, oracle = make_task()
-    start = begin(task, NearestMean(3), plan, trial=trial)
-    return list(play(task, NearestMean(3), plan, start, strategy, name="it")), oracle
+    return list(Trial(task, NearestMean(3), plan, trial).play(strategy, name="it")), oracle
 
 
 @pytest.mark.parametrize(
@@ -71,11 +72,12 @@ def test_no_row_is_asked_twice_and_the_counts_add_up(strategy: object) -> None:
     rounds, oracle = run(strategy)
     assert [done.round for done in rounds] == [0, 1, 2, 3]
     assert [done.labeled for done in rounds] == [12, 27, 42, 57]
-    assert [len(done.rows) for done in rounds] == [12, 15, 15, 15]
+    assert [len(done.picked) for done in rounds] == [12, 15, 15, 15]
     asked = np.concatenate(oracle.asked)
     assert len(np.unique(asked)) == len(asked) == 57
     for done, rows in zip(rounds, oracle.asked, strict=True):
-        np.testing.assert_array_equal(done.rows, rows)
+        np.testing.assert_array_equal(done.picked, rows)
+        np.testing.assert_array_equal(done.labels, oracle.labels[rows])
     assert {done.strategy for done in rounds} == {"it"}
     assert all(0 <= done.values["accuracy"] <= 1 for done in rounds)
 
@@ -84,22 +86,25 @@ def test_one_seed_one_answer() -> None:
     first, again, other = (run("cluster-margin", trial=trial)[0] for trial in (3, 3, 4))
     assert first == again
     for one, two in zip(first, again, strict=True):
-        np.testing.assert_array_equal(one.rows, two.rows)
-    assert not np.array_equal(first[0].rows, other[0].rows)
+        np.testing.assert_array_equal(one.picked, two.picked)
+    assert not np.array_equal(first[0].picked, other[0].picked)
 
 
 def test_strategies_of_a_trial_share_their_beginning() -> None:
-    task, _ = make_task()
-    start = begin(task, NearestMean(3), PLAN, trial=0)
-    rounds = [next(play(task, NearestMean(3), PLAN, start, name, name=name)) for name in ("random", "margin")]
-    np.testing.assert_array_equal(rounds[0].rows, rounds[1].rows)
+    task, oracle = make_task()
+    trial = Trial(task, NearestMean(3), PLAN)
+    rounds = [next(trial.play(name, name=name)) for name in ("random", "margin")]
+    np.testing.assert_array_equal(rounds[0].picked, rounds[1].picked)
     assert replace(rounds[0], strategy="margin") == rounds[1]
-    assert len(start.clusters.labels) == task.n
-    assert start.clusters.average_size >= PLAN.average_size
+    assert len(oracle.asked) == 1
+    clusters, _ = trial.cluster()
+    assert trial.cluster()[0] is clusters
+    assert len(clusters.labels) == task.n
+    assert clusters.average_size >= PLAN.clustering.average_size
 
 
 def test_the_last_round_may_empty_the_pool() -> None:
-    rounds, oracle = run("cluster-margin", plan=Plan(seed_rows=20, batch_rows=50, rounds=2))
+    rounds, oracle = run("cluster-margin", plan=Plan(seed_size=20, batch_size=50, rounds=2))
     assert rounds[-1].labeled == 120
     np.testing.assert_array_equal(np.sort(np.concatenate(oracle.asked)), np.arange(120))
 
@@ -119,31 +124,31 @@ def test_a_plain_callable_is_given_everything() -> None:
 def test_measure_is_the_share_of_right_answers() -> None:
     means = np.array([[0.0, 0.0], [4.0, 0.0]])
     features = np.array([[0.1, 0.0], [3.9, 0.0], [3.8, 0.0], [0.2, 0.0]])
-    task = Task(features, 4, np.asarray, features, np.array([0, 1, 0, 0]))
+    task = RowTask(features, 4, np.asarray, features, np.array([0, 1, 0, 0]))
     assert task.measure(FittedMean(means))["accuracy"] == 0.75
 
 
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (Plan(seed_rows=0, batch_rows=5, rounds=1), "seed_rows must be at least 1"),
-        (Plan(seed_rows=5, batch_rows=0, rounds=1), "batch_rows must be at least 1"),
-        (Plan(seed_rows=5, batch_rows=5, rounds=0), "rounds must be at least 1"),
-        (Plan(seed_rows=21, batch_rows=50, rounds=2), "ask for 121 labels, but the pool has 120 rows"),
+        (Plan(seed_size=0, batch_size=5, rounds=1), "seed_size must be at least 1"),
+        (Plan(seed_size=5, batch_size=0, rounds=1), "batch_size must be at least 1"),
+        (Plan(seed_size=5, batch_size=5, rounds=0), "rounds must be at least 1"),
+        (Plan(seed_size=21, batch_size=50, rounds=2), "need 121 labels, but the pool has 120 rows"),
     ],
 )
 def test_a_plan_that_cannot_be_served_is_refused_before_anything_is_asked(plan: Plan, message: str) -> None:
     task, oracle = make_task()
     with pytest.raises(InputError, match=message):
-        begin(task, NearestMean(3), plan, trial=0)
+        Trial(task, NearestMean(3), plan).open()
     assert oracle.asked == []
 
 
 @pytest.mark.parametrize("answer", [np.zeros(3, int), np.zeros(12)])
 def test_an_oracle_that_answers_amiss_is_refused(answer: np.ndarray) -> None:
     task, _ = make_task()
-    with pytest.raises(InputError, match="the oracle was asked about 12 rows"):
-        begin(replace(task, oracle=lambda rows: answer), NearestMean(3), PLAN, trial=0)
+    with pytest.raises(InputError, match="12 rows need one class number each, got shape"):
+        Trial(replace(task, oracle=lambda rows: answer), NearestMean(3), PLAN).open()
 
 
 def test_an_unknown_strategy_is_answered_with_the_one_that_was_meant() -> None:
@@ -154,18 +159,96 @@ def test_an_unknown_strategy_is_answered_with_the_one_that_was_meant() -> None:
 @pytest.mark.parametrize("method", ["exact", "multiround", "assign"])
 def test_the_pool_is_clustered_by_the_method_asked_for(method: str) -> None:
     task, _ = make_task()
-    plan = replace(PLAN, method=method)
-    state, _ = open_trial(task, NearestMean(3), plan, trial=0)
-    clusters, _ = cluster_pool(task, state, plan)
+    clusters, _ = Trial(task, NearestMean(3), PLAN).cluster(Clustering(4, method))
     assert clusters.method == method
-    assert clusters.average_size >= plan.average_size
+    assert clusters.average_size >= 4
 
 
 def test_a_model_comes_back_from_the_rows_it_was_trained_on() -> None:
     task, _ = make_task()
     trainer = NearestMean(3)
-    start = begin(task, trainer, PLAN, trial=4)
-    rounds = list(play(task, trainer, PLAN, start, "margin", name="margin"))
-    again = revive(task, trainer, rounds)
-    np.testing.assert_array_equal(again.rows, np.concatenate([done.rows for done in rounds]))
+    rounds = list(Trial(task, trainer, PLAN, 4).play("margin", name="margin"))
+    again = restore(replace(task, oracle=None), trainer, rounds)  # the labels are in the rounds: nobody is asked
+    np.testing.assert_array_equal(again.picked, np.concatenate([done.picked for done in rounds]))
     assert task.measure(again.model) == rounds[-1].values
+
+
+def test_people_may_answer_later_and_in_another_order() -> None:
+    """The two halves apart, with a state that went through a file: what a campaign does."""
+    task, oracle = make_task()
+    trainer, hidden = NearestMean(3), replace(task, oracle=None)
+    state = learn(hidden, trainer, EMPTY, np.arange(12), oracle.labels[:12], seed=1)
+    batch = choose(hidden, state, "margin", 15, seed=2)
+    assert len(batch) == 15
+    assert not set(batch.rows) & set(range(12))
+    stored = [state.picked.tolist(), state.labels.tolist(), batch.rows.tolist()]
+    picked, labels, rows = (np.array(one, np.int64) for one in stored)
+    back = State(picked, labels, trainer.fit(task.features[picked], labels, seed=1))
+    order = np.argsort(rows)[3:]  # three of them are never answered
+    after = learn(hidden, trainer, back, rows[order], oracle.labels[rows[order]], seed=3)
+    assert after.picked.tolist() == [*range(12), *rows[order]]
+    assert after.labels.tolist() == oracle.labels[after.picked].tolist()
+    assert not set(choose(hidden, after, "margin", 15, seed=4).rows) & set(after.picked)
+    with pytest.raises(InputError, match=r"no oracle to ask: pass the labels to rounds\.learn"):
+        Trial(hidden, trainer, PLAN).open()
+
+
+@pytest.mark.parametrize(
+    ("picked", "labels", "message"),
+    [
+        ([3], [0], "row 3 has two labels; each row is labeled once"),
+        ([20, 21, 20], [0, 1, 2], "row 20 has two labels"),
+        ([120], [0], "labels for row 120, but the pool has rows 0 to 119"),
+        ([-1], [0], "labels for row -1"),
+        ([20, 21], [0], "2 rows need one class number each, got shape"),
+        ([20], [0.5], "1 rows need one class number each"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(picked: list[int], labels: list[int], message: str) -> None:
+    task, oracle = make_task()
+    state = learn(task, NearestMean(3), EMPTY, np.arange(12), oracle.labels[:12])
+    with pytest.raises(InputError, match=message):
+        learn(task, NearestMean(3), state, np.array(picked), labels)
+
+
+class Shelf:
+    """An archive in memory that counts."""
+
+    def __init__(self) -> None:
+        self.rounds: dict[tuple[str, int], list[Round]] = {}
+        self.first: Round | None = None
+        self.made = 0
+
+    def read_first(self, trial: int) -> Round | None:
+        return self.first
+
+    def read_rounds(self, trial: int, strategy: str, batch_size: int) -> list[Round]:
+        return list(self.rounds.get((strategy, batch_size), []))
+
+    def write_round(self, done: Round, batch_size: int) -> None:
+        if done.round == 0:
+            self.first = done
+        else:
+            self.rounds.setdefault((done.strategy, batch_size), []).append(done)
+
+    def share_clusters(self, trial: int, how: Clustering, make: Callable[[], Any]) -> Any:
+        self.made += 1
+        return make()
+
+
+def test_the_loop_goes_on_from_what_its_archive_has() -> None:
+    task, _ = make_task()
+    trainer, whole = NearestMean(3), Shelf()
+    expected = list(Trial(task, trainer, PLAN, archive=whole).play("cluster-margin", name="ours"))
+    assert [done.round for done in whole.rounds["ours", 15]] == [1, 2, 3]
+    for kept in range(4):
+        shelf, phases = Shelf(), []
+        shelf.first, shelf.rounds["ours", 15] = whole.first, whole.rounds["ours", 15][:kept]
+        task, oracle = make_task()
+        again = list(Trial(task, trainer, PLAN, 0, shelf, phases.append).play("cluster-margin", name="ours"))
+        assert again == expected
+        for one, two in zip(again, expected, strict=True):
+            np.testing.assert_array_equal(one.picked, two.picked)
+        assert len(oracle.asked) == 3 - kept  # only for the rounds that were missing
+        assert shelf.made == (kept < 3)
+        assert [phase.rpartition(" ")[2] for phase in phases if "batches" in phase] == ["1", "2", "3"][kept:]

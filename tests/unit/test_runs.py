@@ -27,8 +27,8 @@ CUT = Clustering(average_size=3.0, method="exact")
 RECIPE = Recipe(
     "blobs",
     (Arm("ours", ClusterMargin(2.0), CUT), Arm("margin", Margin()), Arm("random", Random())),
-    seed_rows=10,
-    batch_rows=(10, 20),
+    seed_size=10,
+    batch_size=(10, 20),
     rounds=3,
     trials=3,
 )
@@ -78,7 +78,7 @@ def test_results_are_rows_that_a_person_can_load(whole: Path) -> None:
     # trials x batch sizes x strategies x rounds (and the seed set) x measures
     assert len(rows) == len(table["value"]) == 3 * 2 * 3 * 4 * len(METRICS)
     assert [float(row["value"]) for row in rows] == table["value"]
-    last = [row for row in rows if row["round"] == "3" and row["batch_rows"] == "20"]
+    last = [row for row in rows if row["round"] == "3" and row["batch_size"] == "20"]
     assert {row["labeled"] for row in last} == {"70"}
     assert {row["dataset"] for row in rows} == {"blobs"}
     assert {row["metric"] for row in rows} == set(METRICS)
@@ -89,14 +89,14 @@ def test_strategies_of_a_trial_share_their_start(whole: Path) -> None:
         for trial in range(3):
             firsts = [done for done in rounds if done.trial == trial and done.round == 0]
             assert len({json.dumps(dict(done.values)) for done in firsts}) == 1
-            assert len({done.rows.tobytes() for done in firsts}) == 1
+            assert len({done.picked.tobytes() for done in firsts}) == 1
     assert len(read_run(whole).clusters) == 3  # one clustering a trial, for both batch sizes
 
 
 def test_no_row_is_bought_twice(whole: Path) -> None:
     for rounds in read_run(whole).rounds.values():
         for name in ("ours", "margin", "random"):
-            rows = np.concatenate([done.rows for done in rounds if (done.strategy, done.trial) == (name, 1)])
+            rows = np.concatenate([done.picked for done in rounds if (done.strategy, done.trial) == (name, 1)])
             assert len(np.unique(rows)) == len(rows) == rounds[3].labeled
 
 
@@ -118,9 +118,10 @@ def test_going_on_from_anywhere_gives_the_same(whole: Path, tmp_path: Path, gone
     again = run(tmp_path / "cut")
     expected = read_run(whole).rounds
     assert again == expected  # labels and values; times may differ
-    for batch_rows, rounds in expected.items():
-        for done, other in zip(rounds, again[batch_rows], strict=True):
-            np.testing.assert_array_equal(done.rows, other.rows)
+    for batch_size, rounds in expected.items():
+        for done, other in zip(rounds, again[batch_size], strict=True):
+            np.testing.assert_array_equal(done.picked, other.picked)
+            np.testing.assert_array_equal(done.labels, other.labels)
 
 
 def test_what_is_complete_trains_nothing(whole: Path) -> None:
@@ -150,8 +151,8 @@ def test_a_folder_of_another_run_is_refused(whole: Path, tmp_path: Path) -> None
 
 
 def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="ask for 160 labels, but the pool has 150 rows"):
-        run(tmp_path / "run", batch_rows=(10, 50))
+    with pytest.raises(InputError, match="need 160 labels, but the pool has 150 rows"):
+        run(tmp_path / "run", batch_size=(10, 50))
     with pytest.raises(InputError, match="the recipe 'blobs' has no dataset"):
         run_experiment(RECIPE, tmp_path / "run", trainer=Means())
     with pytest.raises(InputError, match="the recipe 'blobs' has no model"):
@@ -185,9 +186,9 @@ def test_the_report_tells_it_all_in_one_file(whole: Path) -> None:
     text = summary.report.read_text()
     page = check_self_contained(text)
     assert page.tags.count("svg") == 4  # the sweep over batch sizes, first round and last, and the curves of each
-    for part in ("Where diversity pays", "rows a batch", "Accuracy by labels, batches of 20",
-                 "Seconds a round", "ClusterMargin(margin_factor=2.0", "With 3 trials the intervals are rough",
-                 "Label savings, batches of 10", "average sizes reached", "log loss"):  # fmt: skip
+    for part in ("Difference from margin by batch size", "batch size", "Accuracy by labels, batches of 20",
+                 "Seconds per round", "ClusterMargin(margin_factor=2.0", "With 3 trials the intervals are rough",
+                 "Label savings, batches of 10", "average cluster sizes", "log loss"):  # fmt: skip
         assert part in text, part
     told = json.loads((whole / "summary.json").read_text())
     assert told["trials"] == 3
@@ -195,7 +196,7 @@ def test_the_report_tells_it_all_in_one_file(whole: Path) -> None:
     assert len(rounds["strategy"]) == 3 * 2 * 3 * 4
     assert {one["verdict"] for one in told["findings"][0]["comparisons"]} <= {"better", "worse", "undecided"}
     point = next(one for one in told["findings"][0]["points"] if (one["strategy"], one["round"]) == ("random", 2))
-    chosen = (rounds["strategy"] == "random") & (rounds["round"] == 2) & (rounds["batch_rows"] == 10)
+    chosen = (rounds["strategy"] == "random") & (rounds["round"] == 2) & (rounds["batch_size"] == 10)
     values = rounds["accuracy"][chosen]
     assert point["mean"] == pytest.approx(np.mean(values))
     assert point["error"] == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
@@ -220,15 +221,15 @@ def test_one_strategy_alone_is_compared_with_none(tmp_path: Path) -> None:
 
 
 def test_savings_reported_elsewhere_stand_below_those_found(tmp_path: Path) -> None:
-    run(tmp_path / "run", batch_rows=(10,), trials=1, reported_savings={"ours": {"margin": 71, "random": 52.4}})
+    run(tmp_path / "run", batch_size=(10,), trials=1, reported_savings={"ours": {"margin": 71, "random": 52.4}})
     summary = report_experiment(tmp_path / "run")
-    *found, reported = summary.tables()["percent of labels to reach the best of"]
+    *found, reported = summary.tables()["percent of labels needed to reach the best score of"]
     assert [row["strategy"] for row in found] == ["ours", "margin", "random"]
     assert reported == {"strategy": "ours, as reported", "ours": "", "margin": "71 %", "random": "52 %"}
     assert "ours, as reported" in summary.report.read_text()
 
 
-def test_trials_run_elsewhere_are_told_together(whole: Path, tmp_path: Path) -> None:
+def test_trials_run_elsewhere_are_merged(whole: Path, tmp_path: Path) -> None:
     run_experiment(RECIPE, tmp_path / "here", trials=1, dataset=BLOBS, trainer=Means())
     run_experiment(RECIPE, tmp_path / "there", trials=2, first_trial=1, dataset=BLOBS, trainer=Means())
     run_experiment(RECIPE, tmp_path / "last", first_trial=2, dataset=BLOBS, trainer=Means())
@@ -247,7 +248,7 @@ def test_trials_run_elsewhere_are_told_together(whole: Path, tmp_path: Path) -> 
 
 def test_runs_that_do_not_belong_together_are_not_joined(whole: Path, tmp_path: Path) -> None:
     report_experiment(whole)
-    with pytest.raises(InputError, match="trial 0 stands in two of the runs"):
+    with pytest.raises(InputError, match="trial 0 is in two of the runs"):
         report_experiment(whole, whole / "summary.json")
     run(tmp_path / "longer", rounds=4, trials=1)
     with pytest.raises(InputError, match="rounds of blobs differ"):
@@ -256,13 +257,13 @@ def test_runs_that_do_not_belong_together_are_not_joined(whole: Path, tmp_path: 
     run_experiment(RECIPE, tmp_path / "data", trials=4, first_trial=3, dataset=other, trainer=Means())
     with pytest.raises(InputError, match="different data"):
         report_experiment(whole, tmp_path / "data")
-    for text in ("", "[]", "{}", '{"recipe": {"batch_rows": [10]}, "rounds": [], "machine": {}}'):
+    for text in ("", "[]", "{}", '{"recipe": {"batch_size": [10]}, "rounds": [], "machine": {}}'):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(InputError, match=r"bad\.json is not the summary\.json of an experiment"):
             report_experiment(whole, tmp_path / "bad.json")
     with pytest.raises(InputError, match="is not the folder of an experiment"):
         report_experiment(whole, tmp_path / "nowhere")
-    with pytest.raises(InputError, match="3 trials are numbered 0 to 2"):
+    with pytest.raises(InputError, match="the 3 trials are 0 to 2"):
         run_experiment(RECIPE, tmp_path / "run", first_trial=3, dataset=BLOBS, trainer=Means())
 
 
@@ -272,5 +273,5 @@ def test_a_report_of_nothing_is_refused(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, tmp_path / "cut")
     for trial in range(3):
         (tmp_path / "cut" / f"trials/00{trial}/random-20/3.parquet").unlink()
-    with pytest.raises(InputError, match="holds no complete trial yet"):
+    with pytest.raises(InputError, match="has no complete trial yet"):
         report_experiment(tmp_path / "cut")

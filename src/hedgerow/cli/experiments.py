@@ -50,13 +50,21 @@ def run_recipe(
     cache: Annotated[
         Path | None, typer.Option(help="Folder for features of frozen networks. Default: DATA/cache.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Number of processes; the strategies of a trial run in parallel.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(help="Number of processes; the strategies of a trial run in parallel. Default: 1.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Where to run: serial, or processes:N, which is the same as --jobs N.")
+    ] = None,
     trials: Annotated[
         int | None, typer.Option(help="Number of trials, if not the recipe's; a later run can add more.")
     ] = None,
     first_trial: Annotated[
         int, typer.Option(help="First trial to run, counted from 0, if earlier trials are run on another machine.")
     ] = 0,
+    allow_programs: Annotated[
+        bool, typer.Option("--allow-programs", help="Run the program that the recipe names; refused otherwise.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run all trials and strategies of a recipe.
@@ -64,12 +72,25 @@ def run_recipe(
     Every round is written to OUT when it is done. A run that was interrupted continues with the same command and ends
     with the same results. Then see `hedgerow experiment report OUT`.
     """
+    from hedgerow.experiments.recipes import load_recipe
     from hedgerow.experiments.records import list_results
-    from hedgerow.experiments.runs import run_experiment
+    from hedgerow.experiments.runs import describe_code, run_experiment
 
+    loaded = load_recipe(recipe)
+    if allow_programs and (code := describe_code(loaded)):
+        typer.echo(f"hedgerow: the recipe {loaded.name!r} {code}", err=True)
     with watch(True) as progress:
         held = run_experiment(
-            recipe, out, data=data, cache=cache, jobs=jobs, trials=trials, first_trial=first_trial, progress=progress
+            loaded,
+            out,
+            data=data,
+            cache=cache,
+            jobs=jobs,
+            engine=engine,
+            trials=trials,
+            first_trial=first_trial,
+            allow_programs=allow_programs,
+            progress=progress,
         )
     rows = len(list_results(held))
     facts = {"recipe": held.recipe["name"], "trials": held.trials, "results": rows, "out": str(out)}

@@ -1,10 +1,11 @@
-"""Experiments: trials whose labels are known (paper, section 3). Recipes, datasets, runs that resume, reports."""
+"""Experiments: trials with known labels (paper, section 3). Recipes, datasets, resumable runs, reports."""
 
 from hedgerow.experiments.data.annotations import MultiLabel, annotate
 from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.pages import report_experiment
-from hedgerow.experiments.recipes import Arm, Clustering, Recipe, list_recipes, load_recipe
+from hedgerow.experiments.recipes import Arm, Recipe, list_recipes, load_recipe
 from hedgerow.experiments.runs import run_experiment
+from hedgerow.rounds import Clustering
 
 __all__ = [
     "Arm",

@@ -1,18 +1,21 @@
-"""The models of recipes: a record's fields are the keys of the table [model]; `make_trainer` fits it to a dataset.
+"""The models of recipes: the fields of a record are the keys of the table [model]; `make_trainer` makes the trainer.
 
-How networks are trained stands in a table of its own, [model.training] (`Training`).
+How networks are trained is in the table [model.training] (`Training`).
 
 - `perceptron`: hidden layers over numbers, such as a head on frozen features. Its last hidden layer is the embedding.
-  On a multi-label dataset it has a logit a class and is trained further in every round.
-- `ngrams`: texts as the mean of their character n-grams' vectors, one hidden layer: for multi-label datasets.
-- `convnet`: a small network on pixels of 32 x 32.
-- `vgg16`: the paper's (section 3.3), from ImageNet weights that the user supplies: the thirteen convolutions of
-  Simonyan and Zisserman, two fully connected layers of 4,096, the prediction.
-- `sklearn`: a classifier of scikit-learn by its dotted name. `program`: a black box (`models/programs.py`).
+  On a multi-label dataset it has one logit per class and is trained further in every round.
+- `ngrams`: texts as the mean of the vectors of their character n-grams, one hidden layer; for multi-label datasets.
+- `convnet`: a small network on images of 32 x 32 pixels.
+- `vgg16`: the network of the paper (section 3.3), from ImageNet weights that the user provides: the thirteen
+convolutions
+  of Simonyan and Zisserman, two fully connected layers of 4,096, and the prediction.
+- `sklearn`: a classifier of scikit-learn by its dotted name.
+- `program`: an external program (`models/programs.py`).
 
-What it does not do: say which is best. A recipe tells how its numbers were chosen.
+A record with `code` set executes something besides hedgerow and its libraries, which users have to permit.
 """
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,24 +35,24 @@ from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.data.texts import Texts
 from hedgerow.kernels.grams import BUCKETS
 from hedgerow.models import (
+    PairTrainer,
     ProgramTrainer,
-    QuestionTrainer,
     SklearnTrainer,
-    TorchQuestionTrainer,
+    TorchPairTrainer,
     TorchTrainer,
     Trainer,
     Training,
 )
 from hedgerow.models.networks import as_floats
 
-# Channels of VGG-16's convolutions; 0 is a pooling layer that halves the sides.
+# Channels of the convolutions of VGG-16; 0 is a pooling layer, which halves the sides.
 VGG16_LAYERS = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)
 VGG16_WIDTH = 4096
 VGG16_WEIGHTS = "https://download.pytorch.org/models/vgg16-397923af.pth"
-# Means and deviations of ImageNet's channels, from 0 to 1: what the weights were trained on.
+# Means and deviations of the channels of ImageNet, from 0 to 1, which the weights were trained with.
 IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], np.float32).reshape(3, 1, 1)
 IMAGENET_SPREAD = np.array([0.229, 0.224, 0.225], np.float32).reshape(3, 1, 1)
-PREDICT_TEXTS = 8192  # texts that go through a network at a time: some dozens of grams each
+PREDICT_TEXTS = 8192  # texts predicted at a time: each has some dozens of n-grams
 
 
 @dataclass(frozen=True)
@@ -59,58 +62,60 @@ class Perceptron:
     hidden: tuple[int, ...] = (256,)
     dropout: float = 0.0
     training: Training = field(default_factory=Training)
-    units: ClassVar[tuple[str, ...]] = ("row", "question")
+    units: ClassVar[tuple[str, ...]] = ("row", "pair")
 
     def check(self, data: Path | None) -> None:
-        """Refuse what cannot be made, before anything is trained."""
+        """Refuse options that cannot work, before anything is trained."""
         if not self.hidden:
-            raise InputError("hidden must name at least one layer: its output is the embedding; got []")
+            raise InputError("hidden must have at least one layer, whose output is the embedding; got []")
         for width in self.hidden:
             checks.integer(width, "hidden", least=1)
         if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout is a share of what a layer gives, from 0 to below 1; got {self.dropout:g}")
+            raise InputError(
+                f"dropout is the share of outputs that are dropped, from 0 to below 1; got {self.dropout:g}"
+            )
         _check_training(self.training)
 
-    def make_trainer(self, dataset: Dataset | MultiLabel, data: Path | None) -> Trainer | QuestionTrainer:
+    def make_trainer(self, dataset: Dataset | MultiLabel, data: Path | None) -> Trainer | PairTrainer:
         features = dataset.task.features
         if isinstance(features, Texts):
-            raise InputError(f"the model 'perceptron' reads numbers, but {dataset.name} has texts: take ngrams")
+            raise InputError(f"the model 'perceptron' reads numbers, but {dataset.name} has texts: use ngrams")
         widths = (int(np.prod(features.shape[1:])), *self.hidden, dataset.classes)
         make = partial(build_perceptron, widths, self.dropout)
-        kind = TorchQuestionTrainer if isinstance(dataset, MultiLabel) else TorchTrainer
+        kind = TorchPairTrainer if isinstance(dataset, MultiLabel) else TorchTrainer
         return kind(make, dataset.classes, self.training, prepare=flatten)
 
 
 @dataclass(frozen=True)
 class NGrams:
-    """The mean of the vectors of a text's hashed 1- to 4-grams, then one hidden layer: the embedding.
+    """The mean of the vectors of the hashed 1- to 4-grams of a text, then one hidden layer, the embedding.
 
-    `first_training` is how the first model is trained, on the split of a dataset that is in neither pool nor test set.
+    `first_training` is for the first model, which is trained on a split that is in neither the pool nor the test set.
     """
 
     width: int = 64
     hidden: int = 128
     training: Training = field(default_factory=partial(Training, optimizer="adagrad"))
     first_training: Training = field(default_factory=partial(Training, optimizer="adagrad"))
-    units: ClassVar[tuple[str, ...]] = ("question",)
+    units: ClassVar[tuple[str, ...]] = ("pair",)
 
     def check(self, data: Path | None) -> None:
-        """Refuse what cannot be made, before anything is trained."""
+        """Refuse options that cannot work, before anything is trained."""
         for name in ("width", "hidden"):
             checks.integer(getattr(self, name), name, least=1)
         for training in (self.training, self.first_training):
             _check_training(training)
             if training.optimizer != "adagrad" or training.weight_decay:
                 raise InputError(
-                    "the model 'ngrams' has sparse gradients, which adagrad without weight decay alone takes: got "
-                    f"{training.optimizer!r} and weight_decay {training.weight_decay:g}"
+                    "the model 'ngrams' has sparse gradients, which need the optimizer adagrad without weight decay; "
+                    f"got {training.optimizer!r} and weight_decay {training.weight_decay:g}"
                 )
 
-    def make_trainer(self, dataset: Dataset | MultiLabel, data: Path | None) -> QuestionTrainer:
+    def make_trainer(self, dataset: Dataset | MultiLabel, data: Path | None) -> PairTrainer:
         if not isinstance(dataset.task.features, Texts):
-            raise InputError(f"the model 'ngrams' reads texts, but {dataset.name} has none: take perceptron")
+            raise InputError(f"the model 'ngrams' reads texts, but {dataset.name} has none: use perceptron")
         make = partial(build_ngrams, self.width, self.hidden, dataset.classes)
-        return TorchQuestionTrainer(
+        return TorchPairTrainer(
             make,
             dataset.classes,
             self.training,
@@ -122,16 +127,16 @@ class NGrams:
 
 @dataclass(frozen=True)
 class ConvNet:
-    """Blocks of convolution (3 x 3), batch normalization, pooling and ReLU, then one hidden layer: the embedding."""
+    """Blocks of convolution (3 x 3), batch normalization, pooling and ReLU, then one hidden layer, the embedding."""
 
     channels: tuple[int, ...] = (16, 32, 64)
     hidden: int = 128
     training: Training = field(default_factory=Training)
 
     def check(self, data: Path | None) -> None:
-        """Refuse what cannot be made, before anything is trained."""
+        """Refuse options that cannot work, before anything is trained."""
         if not self.channels:
-            raise InputError("channels must name at least one block, got []")
+            raise InputError("channels must have at least one block, got []")
         _check_training(self.training)
 
     def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
@@ -143,7 +148,7 @@ class ConvNet:
 
 @dataclass(frozen=True)
 class VGG16:
-    """The paper's network. `weights` is a file of torchvision's VGG-16 in the data folder; three layers start anew."""
+    """The network of the paper. `weights` is torchvision's VGG-16 file in the data folder; the last layers are new."""
 
     weights: str = "vgg16-397923af.pth"
     training: Training = field(default_factory=partial(Training, optimizer="sgd"))
@@ -167,41 +172,57 @@ class VGG16:
 
 @dataclass(frozen=True)
 class Estimator:
-    """A scikit-learn classifier: its dotted name and its options. The features stand for its embeddings."""
+    """A scikit-learn classifier: its dotted name and its options. Its embeddings are the features.
+
+    A class outside scikit-learn counts as code of the user's: importing a module executes it.
+    """
 
     estimator: str = "sklearn.linear_model.LogisticRegression"
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def code(self) -> str | None:
+        if self.estimator.startswith("sklearn."):
+            return None
+        return f"imports {self.estimator}, which is not part of scikit-learn"
+
     def check(self, data: Path | None) -> None:
-        """Refuse a classifier that cannot be made."""
+        """Refuse a classifier that cannot be created."""
         self.make()
 
     def make(self) -> Any:
-        """A fresh classifier."""
+        """A new classifier."""
         module, _, name = self.estimator.rpartition(".")
         if find_spec("sklearn") is None:
             raise MissingExtraError(f"the model {self.estimator!r}", "sklearn")
         try:
-            return getattr(import_module(module), name)(**self.options)
+            kind = getattr(import_module(module), name)
+            if not (isinstance(kind, type) and hasattr(kind, "get_params")):  # not any function of a module
+                raise TypeError("it is not a class of estimators")
+            return kind(**self.options)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
-            raise InputError(f"the estimator {self.estimator!r} cannot be made: {error}") from error
+            raise InputError(f"the estimator {self.estimator!r} cannot be created: {error}") from error
 
     def make_trainer(self, dataset: Dataset, data: Path | None) -> Trainer:
         if dataset.features.ndim != 2:
             raise InputError(
                 f"the model 'sklearn' reads rows of numbers, but {dataset.name} has rows of shape "
-                f"{dataset.features.shape[1:]}: take other features, or the model perceptron or convnet"
+                f"{dataset.features.shape[1:]}: use other features, or the model perceptron or convnet"
             )
         return SklearnTrainer(self.make, dataset.classes)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program of the user's, called with paths: see `ProgramTrainer`."""
+    """An external program that is run with paths: see `ProgramTrainer`."""
 
     command: tuple[str, ...]
     folder: str | None = None
-    embeddings: bool = False  # whether what it writes has them
+    embeddings: bool = False  # whether it writes embeddings
+
+    @property
+    def code(self) -> str | None:
+        return f"runs the program {shlex.join(self.command)}"
 
     def check(self, data: Path | None) -> None:
         """Refuse an empty command."""
@@ -232,15 +253,15 @@ def _need_pixels(kind: str, dataset: Dataset) -> None:
     if dataset.features.ndim != 4:
         raise InputError(
             f"the model {kind!r} reads images (n, 3, height, width), but {dataset.name} has rows of shape "
-            f'{dataset.features.shape[1:]}: take features = "pixels", or the model perceptron'
+            f'{dataset.features.shape[1:]}: use features = "pixels", or the model perceptron'
         )
 
 
-# What goes in.
+# Inputs.
 
 
 def flatten(features: Any) -> npt.NDArray[np.float32]:
-    """Rows of numbers, whatever their shape was."""
+    """Rows of any shape as vectors of numbers."""
     return as_floats(features).reshape(len(features), -1)
 
 
@@ -250,7 +271,7 @@ def center_pixels(images: Any) -> npt.NDArray[np.float32]:
 
 
 def scale_pixels(images: Any) -> npt.NDArray[np.float32]:
-    """Bytes as ImageNet's weights expect them."""
+    """Bytes as numbers, normalized as the ImageNet weights need them."""
     return ((as_floats(images) / 255 - IMAGENET_MEAN) / IMAGENET_SPREAD).astype(np.float32)
 
 
@@ -268,7 +289,7 @@ def build_perceptron(widths: tuple[int, ...], dropout: float) -> Any:
 
 
 def build_ngrams(width: int, hidden: int, classes: int) -> Any:
-    """(buckets of grams one text behind the other, where texts begin, and the end) -> logits."""
+    """(hash buckets of all n-grams, offsets of the texts with the end) -> logits."""
     from torch import nn
 
     class NGramNetwork(nn.Module):  # type: ignore[misc]
@@ -290,17 +311,16 @@ def build_convnet(shape: tuple[int, ...], channels: tuple[int, ...], hidden: int
     layers: list[Any] = []
     depth, side = shape[0], shape[1]
     for width in channels:
-        # ReLU after pooling, which changes nothing: the largest of four is positive wherever it was, at a quarter of
-        # the work.
+        # ReLU after pooling gives the same result as before it, at a quarter of the work.
         layers += [nn.Conv2d(depth, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.MaxPool2d(2), nn.ReLU()]
         depth, side = width, side // 2
     layers += [nn.Flatten(), nn.Linear(depth * side * side, hidden), nn.ReLU(), nn.Linear(hidden, classes)]
-    # A pixel's channels side by side: quicker on a CPU.
+    # Channels last: faster on a CPU.
     return nn.Sequential(*layers).to(memory_format=channels_last)
 
 
 def build_vgg16(shape: tuple[int, ...], classes: int, weights: Path | None) -> Any:
-    """The convolutions numbered as torchvision numbers them, so that its weights fit; then two layers of 4,096."""
+    """The convolutions, numbered as in torchvision, so that its weights can be loaded; then two layers of 4,096."""
     from torch import nn
 
     convolutions: list[Any] = []
@@ -320,7 +340,7 @@ def build_vgg16(shape: tuple[int, ...], classes: int, weights: Path | None) -> A
 
 
 def _read_weights(path: Path) -> dict[str, Any]:
-    """The convolutions' weights out of a state file."""
+    """The weights of the convolutions, from a state file."""
     import pickle
 
     import torch
@@ -331,5 +351,5 @@ def _read_weights(path: Path) -> dict[str, Any]:
     except (OSError, RuntimeError, pickle.UnpicklingError, AttributeError, TypeError, EOFError) as error:
         raise InputError(f"{path} cannot be read as weights of VGG-16: get them from {VGG16_WEIGHTS}") from error
     if not found:
-        raise InputError(f"{path} holds no weights named features.*: get VGG-16's from {VGG16_WEIGHTS}")
+        raise InputError(f"{path} has no weights named features.*: get those of VGG-16 from {VGG16_WEIGHTS}")
     return found

@@ -1,31 +1,31 @@
-"""An experiment as a TOML file: what it reproduces, on which data, with which model, how large, by which strategies.
+"""Recipes: experiments as TOML files, with their data, model, sizes and strategies.
 
     name = "cifar10"
-    reproduces = "..."              # what, and what is different from it
-    takes = "..."                   # how long, on what
-    metric = "accuracy"             # what the curves and the comparisons show
-    baseline = "margin"             # whom the comparisons are with
+    reproduces = "..."              # what it reproduces, and how it differs from that
+    takes = "..."                   # how long it takes, and where
+    metric = "accuracy"             # the metric of the curves and the comparisons
+    baseline = "margin"             # the strategy that the others are compared with
     trials = 10
-    seed_rows = 10_000              # labels at the start, drawn uniformly; of a multi-label dataset, questions
-    batch_rows = 5_000              # labels a round; a list runs every strategy once with each
+    seed_size = 10_000              # labels in the seed set, drawn uniformly: rows, or pairs of a multi-label dataset
+    batch_size = 5_000              # labels per round; with a list, every strategy runs once with each size
     rounds = 4
 
-    [dataset]                       # a name and its options: `datasets.SOURCES`, `multilabel.QUESTION_SOURCES`
+    [dataset]                       # a name and its options: `datasets.SOURCES`, `multilabel.PAIR_SOURCES`
     name = "cifar10"
     [model]                         # a kind and its options: `architectures.MODELS`
     kind = "perceptron"
     [model.training]                # for networks: `models.Training`
     epochs = 20
-    [clusters]                      # average_size, method, metric: how the pool is clustered, once a trial
+    [clusters]                      # average_size, method, metric: how the pool is clustered, once per trial
     average_size = 1.25
-    [[strategies]]                  # a strategy and its options; a name if two would be called the same; clusters
-    strategy = "cluster-margin"     # of its own, if they differ from the recipe's
+    [[strategies]]                  # a strategy and its options; also a name, if two would have the same, and its own
+    strategy = "cluster-margin"     # clusters = {...}, if they differ from those of the recipe
     margin_factor = 1.25
-    [reported_savings.cluster-margin]  # if there are any to compare with: percent of margin's labels that it needed
+    [reported_savings.cluster-margin]  # optional, published numbers: percent of the labels of margin that it needed
     margin = 71
 
-Every key is checked: an unknown one is answered with the nearest that is known. Recipes that come with the package are
-found by name.
+Every key is checked; the error for an unknown one suggests the nearest known key. Recipes that come with the package
+are found by name. A recipe is code: a model of kind "program" runs the command that the recipe names.
 """
 
 import re
@@ -44,49 +44,38 @@ from hedgerow.clustering.methods import METHODS
 from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import MODELS
 from hedgerow.experiments.data.datasets import SOURCES
-from hedgerow.experiments.data.multilabel import QUESTION_SOURCES
+from hedgerow.experiments.data.multilabel import PAIR_SOURCES
 from hedgerow.metrics import METRICS, PAIR_METRICS
 from hedgerow.pairs import PAIR_STRATEGIES
-from hedgerow.rounds import Plan
-from hedgerow.strategies import STRATEGIES, find_needs
+from hedgerow.rounds import Clustering, Plan
+from hedgerow.strategies import STRATEGIES, find_needs, make
 
 T = TypeVar("T")
 SHELF = resources.files("hedgerow.experiments") / "shelf"
-ALL_SOURCES = {**SOURCES, **QUESTION_SOURCES}
-KNOWN_METRICS: Mapping[Any, Mapping[str, Any]] = {"row": METRICS, "question": PAIR_METRICS}
-KNOWN_STRATEGIES: Mapping[str, Mapping[str, Any]] = {"row": STRATEGIES, "question": PAIR_STRATEGIES}
+ALL_SOURCES = {**SOURCES, **PAIR_SOURCES}
+KNOWN_METRICS: Mapping[Any, Mapping[str, Any]] = {"row": METRICS, "pair": PAIR_METRICS}
+KNOWN_STRATEGIES: Mapping[str, Mapping[str, Any]] = {"row": STRATEGIES, "pair": PAIR_STRATEGIES}
+DEFAULT_CLUSTERS = Clustering()
+# Keys of earlier recipes: of the recipe itself, and of [model.training].
+OLD_NAMES = {"seed_rows": ("seed_size",), "batch_rows": ("batch_size", "minibatch")}
 
 
-@dataclass(frozen=True)
-class Clustering:
-    """How the pool is clustered for a strategy that needs it."""
-
-    average_size: float = 10.0
-    method: str = "auto"
-    metric: str = "cosine"
-
-    @property
-    def slug(self) -> str:
-        """What its file is called."""
-        return f"{self.method}-{self.metric}-{self.average_size:g}"
+def name_slug(name: str) -> str:
+    """The name of a strategy as part of the name of a folder."""
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One strategy of an experiment, under the name that its results bear."""
+    """One strategy of an experiment, and its name in the results."""
 
     name: str
     strategy: Any
-    clusters: Clustering = Clustering()
-
-    @property
-    def slug(self) -> str:
-        """What its folder is called."""
-        return re.sub(r"[^a-z0-9.]+", "-", self.name.lower()).strip("-")
+    clusters: Clustering = DEFAULT_CLUSTERS
 
     @property
     def needs(self) -> frozenset[str]:
-        """What it needs of a model and of the pool; a plain callable that declares nothing is given everything."""
+        """The inputs that it needs; a plain callable that declares nothing gets all of them."""
         return find_needs(self.strategy)
 
 
@@ -94,13 +83,13 @@ class Arm:
 class Recipe:
     """An experiment, checked.
 
-    `dataset` and `model` are records of `SOURCES`, `QUESTION_SOURCES` and `MODELS`, or None: given in Python.
+    `dataset` and `model` are records of `SOURCES`, `PAIR_SOURCES` and `MODELS`, or None if they are passed in Python.
     """
 
     name: str
     strategies: tuple[Arm, ...]
-    seed_rows: int
-    batch_rows: tuple[int, ...]
+    seed_size: int
+    batch_size: tuple[int, ...]
     rounds: int
     trials: int
     dataset: Any = None
@@ -114,16 +103,16 @@ class Recipe:
     def __post_init__(self) -> None:
         checks.option(self.metric, "metric", KNOWN_METRICS.get(self.unit, {**METRICS, **PAIR_METRICS}))
         checks.integer(self.trials, "trials", least=1)
-        if not self.batch_rows:
-            raise InputError("batch_rows must be a number of rows, or a list of several; got []")
-        if len(set(self.batch_rows)) < len(self.batch_rows):
-            raise InputError(f"batch_rows names a size twice: {list(self.batch_rows)}")
+        if not self.batch_size:
+            raise InputError("batch_size must be a number of labels, or a list of such numbers; got []")
+        if len(set(self.batch_size)) < len(self.batch_size):
+            raise InputError(f"batch_size has the same size twice: {list(self.batch_size)}")
         if not self.strategies:
             raise InputError("a recipe needs at least one table [[strategies]]")
-        slugs = [arm.slug for arm in self.strategies]
-        for arm in self.strategies:
-            if slugs.count(arm.slug) > 1:
-                raise InputError(f"two strategies are called {arm.name!r}: give one another name")
+        slugs = [name_slug(arm.name) for arm in self.strategies]
+        for arm, slug in zip(self.strategies, slugs, strict=True):
+            if slugs.count(slug) > 1:
+                raise InputError(f"two strategies are called {arm.name!r}: give one of them another name")
         names = [arm.name for arm in self.strategies]
         if not self.baseline:
             object.__setattr__(self, "baseline", "margin" if "margin" in names else names[0])
@@ -135,30 +124,29 @@ class Recipe:
             lacks = arm.needs & {"embeddings", "clusters"} if not getattr(self.model, "embeddings", True) else None
             if lacks:
                 raise InputError(
-                    f"the strategy {arm.name!r} needs {min(lacks)}, but the model gives no embeddings: "
-                    "have it give them and say embeddings = true in [model], or take the strategy away"
+                    f"the strategy {arm.name!r} needs {min(lacks)}, but the model has no embeddings: "
+                    "let the program write them and set embeddings = true in [model], or remove the strategy"
                 )
 
     @property
     def unit(self) -> str | None:
-        """What a label is of: a row or a question; None if the dataset is given in Python."""
+        """What gets a label, "row" or "pair"; None if the dataset is passed in Python."""
         return None if self.dataset is None else getattr(self.dataset, "unit", "row")
 
-    def plan(self, batch_rows: int, clusters: Clustering | None = None) -> Plan:
+    def plan(self, batch_size: int) -> Plan:
         """The sizes of a trial with one of the batch sizes."""
-        given = asdict(clusters) if clusters else {}
-        return Plan(self.seed_rows, batch_rows, self.rounds, **given)
+        return Plan(self.seed_size, batch_size, self.rounds)
 
     def check(self, size: int, unit: str = "row") -> None:
-        """Refuse sizes that a pool with so many labels to be had cannot serve."""
-        for batch_rows in self.batch_rows:
-            self.plan(batch_rows).check(size, unit)
+        """Refuse sizes that need more labels than the pool has rows or pairs."""
+        for batch_size in self.batch_size:
+            self.plan(batch_size).check(size, unit)
 
     def describe(self) -> dict[str, Any]:
-        """Everything but its prose and the number of trials, in plain types."""
-        told = {key: getattr(self, key) for key in ("name", "seed_rows", "rounds", "metric", "baseline")}
-        return told | {
-            "batch_rows": list(self.batch_rows),
+        """All settings except the prose and the number of trials, in the types of JSON."""
+        settings = {key: getattr(self, key) for key in ("name", "seed_size", "rounds", "metric", "baseline")}
+        return settings | {
+            "batch_size": list(self.batch_size),
             "dataset": None if self.dataset is None else _listed(asdict(self.dataset)),
             "model": None if self.model is None else {"kind": type(self.model).__name__} | _listed(asdict(self.model)),
             "strategies": [
@@ -175,12 +163,12 @@ def list_recipes() -> tuple[str, ...]:
 
 
 def load_recipe(source: str | Path) -> Recipe:
-    """A recipe from a TOML file, or by the name of one that comes with the package."""
+    """Load a recipe from a TOML file, or by the name of one that comes with the package."""
     path = Path(source)
-    if path.suffix == ".toml" or path.is_file():  # a folder may well be called as the recipe it holds the run of
+    if path.suffix == ".toml" or path.is_file():  # a folder with a run may have the name of its recipe
         if not path.is_file():
             raise InputError(
-                f"the recipe {path} does not exist: name a TOML file, or one of {', '.join(list_recipes())}"
+                f"the recipe {path} does not exist: use a TOML file, or one of {', '.join(list_recipes())}"
             )
         try:
             text = path.read_text(encoding="utf-8")
@@ -213,14 +201,14 @@ def parse_recipe(given: Mapping[str, Any]) -> Recipe:
     if unit not in getattr(parts["model"], "units", ("row",)):
         fitting = [kind for kind, record in MODELS.items() if unit in getattr(record, "units", ("row",))]
         raise InputError(
-            f"the dataset {parts['dataset'].name!r} has labels of {unit}s, which this model cannot be trained on: take "
+            f"the dataset {parts['dataset'].name!r} has labels of {unit}s, which this model cannot be trained on: use "
             f"one of {', '.join(fitting)}"
         )
     if not all(isinstance(table, dict) for table in arms):
         raise InputError(f"strategies must be a table of tables: [[strategies]], got {arms!r}")
     parts["strategies"] = tuple(read_arm(table, clusters, KNOWN_STRATEGIES[unit]) for table in arms)
-    if isinstance(tables.get("batch_rows"), int):
-        tables["batch_rows"] = [tables["batch_rows"]]
+    if isinstance(tables.get("batch_size"), int):
+        tables["batch_size"] = [tables["batch_size"]]
     return read_record(Recipe, tables, "the recipe", made=parts)
 
 
@@ -229,20 +217,25 @@ def read_arm(given: Mapping[str, Any], clusters: Clustering, strategies: Mapping
     table = dict(given)
     if "strategy" not in table:
         raise InputError(f"a table of [[strategies]] needs a strategy: {', '.join(strategies)}")
-    kind = strategies[checks.option(table.pop("strategy"), "strategy", strategies)]
-    strategy_name = next(name for name, known in strategies.items() if known is kind)
-    name = table.pop("name", strategy_name)
+    known = checks.option(table.pop("strategy"), "strategy", strategies)
+    name = table.pop("name", known)
     own = table.pop("clusters", {})
-    if own and "clusters" not in kind.needs:
-        raise InputError(f"the strategy {strategy_name!r} uses no clusters: take its clusters = ... away")
+    if own and "clusters" not in find_needs(known, strategies):
+        raise InputError(f"the strategy {known!r} does not use clusters: remove its clusters = ...")
     if not isinstance(name, str) or not name:
-        raise InputError(f"a strategy's name must be text, got {name!r}")
-    strategy = read_record(kind, table, f"[[strategies]] {strategy_name}", also=("strategy", "name", "clusters"))
+        raise InputError(f"the name of a strategy must be text, got {name!r}")
+    keys = [entry.name for entry in fields(strategies[known])] + ["strategy", "name", "clusters"]
+    for key in table:
+        checks.option(key, f"key in [[strategies]] {known}", keys)
+    try:
+        strategy = make(known, table, strategies)
+    except InputError as error:
+        raise InputError(f"[[strategies]] {known}: {error}") from error
     return Arm(name, strategy, read_clustering(own, clusters, f"the clusters of {name!r}"))
 
 
 def read_clustering(table: Mapping[str, Any], otherwise: Clustering, where: str) -> Clustering:
-    """A table of clustering options; what it leaves out is as in `otherwise`."""
+    """A table of clustering options; those that are missing are taken from `otherwise`."""
     read_record(Clustering, table, where)
     found = read_record(Clustering, asdict(otherwise) | dict(table), where)
     checks.option(found.method, f"method in {where}", METHODS)
@@ -257,16 +250,18 @@ def read_record(
     where: str,
     *,
     made: Mapping[str, Any] | None = None,
-    also: tuple[str, ...] = (),
 ) -> T:
-    """An instance of a dataclass from a table whose keys are its fields; `made` are fields that are made already."""
+    """An instance of a dataclass from a table whose keys are its fields; `made` are the values of further fields."""
     made = made or {}
     hints = typing.get_type_hints(kind)
     entries = fields(cast(Any, kind))
     known = [entry.name for entry in entries]
     for key in table:
+        for new in OLD_NAMES.get(key, ()):
+            if new in known:
+                raise InputError(f"the key {key!r} in {where} is now called {new!r}: rename it")
         if key not in known or key in made:
-            checks.option(key, f"key in {where}", [*(name for name in known if name not in made), *also, *made])
+            checks.option(key, f"key in {where}", [*(name for name in known if name not in made), *made])
     needed = [
         entry.name
         for entry in entries
@@ -274,12 +269,12 @@ def read_record(
     ]
     for key in needed:
         if key not in table:
-            raise InputError(f"{where} lacks the key {key!r}")
+            raise InputError(f"the key {key!r} is missing in {where}")
     return kind(**{key: _convert(value, hints[key], f"{key} in {where}") for key, value in table.items()}, **made)
 
 
 def _convert(value: Any, hint: Any, where: str) -> Any:
-    """A TOML value as a field's type has it."""
+    """A TOML value as the type of a field."""
     if isinstance(hint, types.UnionType):
         hint = next(option for option in typing.get_args(hint) if option is not type(None))
     if hint is int:
@@ -310,7 +305,7 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
 def _take_table(tables: dict[str, Any], key: str, default: Any = None, kind: type = dict) -> Any:
     table = tables.pop(key, default)
     if table is None:
-        raise InputError(f"the recipe lacks the table {'[[' + key + ']]' if kind is list else '[' + key + ']'}")
+        raise InputError(f"the recipe has no table {'[[' + key + ']]' if kind is list else '[' + key + ']'}")
     if not isinstance(table, kind):
         raise InputError(f"{key} must be a table{' of tables: [[' + key + ']]' if kind is list else ''}, got {table!r}")
     return table
@@ -321,5 +316,5 @@ def _without(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _listed(table: dict[str, Any]) -> dict[str, Any]:
-    """Tuples as lists: as JSON gives them back."""
+    """Tuples as lists, as JSON has them."""
     return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}

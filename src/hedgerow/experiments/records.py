@@ -1,18 +1,22 @@
-"""The folder of a run: one file a round, each whole or absent, from which everything else follows.
+"""The folder of a run: one file per round, complete or absent, from which everything else is derived.
 
-    run.json                          which recipe and data the folder belongs to; another run is refused
-    about.json                        what it reproduces, and where it was started
-    trials/000/seed.parquet           the rows of the seed set, and what the first model reached
+    run.json                          the recipe and the data that the folder belongs to; another run is refused
+    about.json                        what the recipe reproduces, and the machine and commit it was started with
+    trials/000/seed.parquet           round 0: the seed set, and the scores of the first model
     trials/000/clusters-<how>.parquet clusters of the pool
-    trials/000/<strategy>-<batch>/1.parquet   the rows of a round in pick order, and what the model reached after it
+    trials/000/<strategy>-<batch size>/1.parquet   a round: what was picked, in pick order, and the scores after it
 
-What a round reached stands in its file's metadata. Models are not kept: they are trained again from their rows and
-seeds, to the same weights, when a run goes on. `results.parquet` and `results.csv` are written from these files.
+A round file has the columns `row` and `label`, or `pair` and `answer` where (row, class) pairs are labeled: a row is a
+position in the pool, a pair a position in the task's `Pairs`. The scores are in the file's metadata. Models are not
+stored: a run that resumes trains them again, from the same labels and seeds to the same weights. `results.parquet` and
+`results.csv` are written from these files.
+
+Summaries and folders written before `seed_rows`, `batch_rows` and questions got their present names can be read too.
 """
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,36 +26,57 @@ import numpy as np
 from hedgerow import pool
 from hedgerow.clustering.clusters import METADATA_KEY, Clusters
 from hedgerow.errors import InputError
-from hedgerow.experiments.recipes import Arm, Clustering
-from hedgerow.rounds import Round
-from hedgerow.store import UNREADABLE, atomic_write
+from hedgerow.experiments.recipes import name_slug
+from hedgerow.rounds import NOTHING, Clustering, Round
+from hedgerow.store import UNREADABLE, atomic_write, hold_lock
 from hedgerow.store.checkpoints import refuse_damage
 
 ROUND_KEY = "hedgerow.round"
 SECONDS_KEY = "hedgerow.seconds"
 TIMES = ("predict_seconds", "select_seconds", "train_seconds")
-WHERE = ("dataset", "strategy", "batch_rows", "trial", "round", "labeled", "metric", "value", "seconds")
-COLUMNS = (*WHERE, *TIMES, "select_bytes")  # -1 where the system does not tell
-PROSE = ("reproduces", "takes", "reported_savings")  # of a recipe: what changes no result
-NO_ROWS = np.zeros(0, np.int64)
+WHERE = ("dataset", "strategy", "batch_size", "trial", "round", "labeled", "metric", "value", "seconds")
+COLUMNS = (*WHERE, *TIMES, "select_bytes")  # -1 where the system does not report memory
+LABEL_COLUMNS = {"row": "label", "pair": "answer"}
+PROSE = ("reproduces", "takes", "reported_savings")  # keys of a recipe that change no result
+RENAMED = {"seed_rows": "seed_size", "batch_rows": "batch_size"}  # keys of recipes and results, before and now
+RENAMED_TRAINING = {"batch_rows": "minibatch"}
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The files of a run."""
+    """The files of a run: an `Archive` for trials. `unit` is what gets a label, "row" or "pair".
+
+    The rounds of an `old` run have one column, `row`, also for pairs, and no labels: they can be reported, not resumed.
+    """
 
     folder: Path
+    unit: str = "row"
+    old: bool = False
 
     def name_seed(self, trial: int) -> Path:
         return self.folder / "trials" / f"{trial:03}" / "seed.parquet"
 
-    def name_round(self, trial: int, slug: str, batch_rows: int, number: int) -> Path:
-        return self.name_seed(trial).parent / f"{slug}-{batch_rows}" / f"{number}.parquet"
+    def name_round(self, trial: int, strategy: str, batch_size: int, number: int) -> Path:
+        return self.name_seed(trial).parent / f"{name_slug(strategy)}-{batch_size}" / f"{number}.parquet"
 
-    def write_round(self, path: Path, done: Round) -> None:
-        """Keep a round: its rows, and what was measured."""
+    def name_clusters(self, trial: int, how: Clustering) -> Path:
+        return self.name_seed(trial).parent / f"clusters-{how.method}-{how.metric}-{how.average_size:g}.parquet"
+
+    def read_first(self, trial: int) -> Round | None:
+        return self._read(self.name_seed(trial))
+
+    def read_rounds(self, trial: int, strategy: str, batch_size: int) -> list[Round]:
+        found: list[Round] = []
+        while (done := self._read(self.name_round(trial, strategy, batch_size, len(found) + 1))) is not None:
+            found.append(done)
+        return found
+
+    def write_round(self, done: Round, batch_size: int) -> None:
+        path = self.name_seed(done.trial)
+        if done.round > 0:
+            path = self.name_round(done.trial, done.strategy, batch_size, done.round)
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = {
+        facts = {
             "trial": done.trial,
             "strategy": done.strategy,
             "round": done.round,
@@ -59,35 +84,34 @@ class Ledger:
             "values": dict(done.values),
             **{name: getattr(done, name) for name in (*TIMES, "select_bytes")},
         }
-        pool.write_table(path, {"row": done.rows}, {ROUND_KEY: json.dumps(told)}, force=True)
+        columns = {self.unit: done.picked, LABEL_COLUMNS[self.unit]: done.labels}
+        pool.write_table(path, columns, {ROUND_KEY: json.dumps(facts)}, force=True)
 
-    def read_round(self, path: Path) -> Round | None:
-        """A round as it was kept, None if it was not."""
+    def _read(self, path: Path) -> Round | None:
+        """A round, None if there is no file."""
         if not path.exists():
             return None
-        told = json.loads(pool.read_metadata(path)[ROUND_KEY])
-        return Round(rows=pool.as_vector(path, "rows").astype(np.int64), **told)
+        with refuse_damage(path):
+            facts = json.loads(pool.read_metadata(path)[ROUND_KEY])
+            names = ("row",) if self.old else (self.unit, LABEL_COLUMNS[self.unit])
+            picked, *labels = (pool.as_vector(path, name, column=name).astype(np.int64) for name in names)
+            return Round(picked=picked, labels=labels[0] if labels else NOTHING, **facts)
 
-    def read_arm(self, trial: int, slug: str, batch_rows: int, rounds: int) -> list[Round]:
-        """The rounds of one strategy that are complete, from the first on."""
-        found: list[Round] = []
-        for number in range(1, rounds + 1):
-            done = self.read_round(self.name_round(trial, slug, batch_rows, number))
-            if done is None:
-                break
-            found.append(done)
-        return found
-
-    def name_clusters(self, trial: int, how: Clustering) -> Path:
-        return self.name_seed(trial).parent / f"clusters-{how.slug}.parquet"
-
-    def write_clusters(self, path: Path, clusters: Clusters, seconds: float) -> None:
-        """Keep clusters, and how long they took."""
-        told = {METADATA_KEY: json.dumps(clusters.settings()), SECONDS_KEY: json.dumps(seconds)}
-        pool.write_table(path, {"cluster": clusters.labels}, told, force=True)
+    def share_clusters(
+        self, trial: int, how: Clustering, make: Callable[[], tuple[Clusters, float]]
+    ) -> tuple[Clusters, float]:
+        """Clusters from their file; made and written first if it is not there, by one process at a time."""
+        path = self.name_clusters(trial, how)
+        with hold_lock(path.with_name(f".{path.stem}.lock")):
+            if not path.exists():
+                made, seconds = make()
+                metadata = {METADATA_KEY: json.dumps(made.settings()), SECONDS_KEY: json.dumps(seconds)}
+                pool.write_table(path, {"cluster": made.labels}, metadata, force=True)
+                return made, seconds
+        return Clusters.load(path), json.loads(pool.read_metadata(path)[SECONDS_KEY])
 
     def count_rounds(self) -> int:
-        """How many round files there are, seed sets counted."""
+        """The number of round files, seed sets included."""
         return sum(1 for _ in self.folder.glob("trials/*/seed.parquet")) + sum(
             1 for _ in self.folder.glob("trials/*/*/[0-9]*.parquet")
         )
@@ -95,14 +119,16 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Held:
-    """All that a run's folder holds, read back; of a summary, without the rows that were bought."""
+    """Everything a run's folder has, read back; from a summary, without what was picked."""
 
     recipe: dict[str, Any]
     machine: dict[str, Any]
     rounds: dict[int, tuple[Round, ...]]  # by batch size: every round of every complete trial, round 0 first
     clusters: tuple[dict[str, Any], ...]  # trial, settings and seconds of every clustering
-    unfinished: tuple[int, ...]  # trials that lack rounds
-    fingerprint: str | None  # of data, settings and version; None if a summary of before does not tell
+    unfinished: tuple[int, ...]  # trials with missing rounds
+    fingerprint: (
+        str | None
+    )  # of data, settings and version; None if a summary of an older version has no comparable one
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -111,115 +137,154 @@ class Held:
 
     @property
     def trials(self) -> int:
-        """How many are complete."""
+        """The number of complete trials."""
         return len(self.numbers)
 
 
 def read_run(folder: str | Path) -> Held:
-    """What a run has measured so far: its complete trials."""
+    """The complete trials of a run so far."""
     folder = Path(folder)
     if not (folder / "run.json").is_file():
-        raise InputError(f"{folder} is not the folder of an experiment: name the --out of `hedgerow experiment run`")
-    ledger = Ledger(folder)
+        raise InputError(f"{folder} is not the folder of an experiment: pass the --out of `hedgerow experiment run`")
     about: dict[str, Any] = {"reproduces": "", "takes": "", "reported_savings": {}, "machine": {}}
     with refuse_damage(folder):
         owner = json.loads((folder / "run.json").read_text())
-        recipe = owner["settings"]["recipe"]
+        old = has_old_names(owner["settings"]["recipe"])
+        recipe = update_recipe(owner["settings"]["recipe"])
+        ledger = Ledger(folder, owner["settings"].get("unit", "row"), old=old)
         if (folder / "about.json").is_file():
             about |= json.loads((folder / "about.json").read_text())
     machine = about.pop("machine")
     begun = sorted(int(path.parent.name) for path in folder.glob("trials/*/seed.parquet"))
-    rounds: dict[int, list[Round]] = {batch_rows: [] for batch_rows in recipe["batch_rows"]}
+    rounds: dict[int, list[Round]] = {batch_size: [] for batch_size in recipe["batch_size"]}
     unfinished = []
     for trial in begun:
-        found = {batch_rows: _read_trial(ledger, trial, recipe, batch_rows) for batch_rows in rounds}
+        found = {batch_size: _read_trial(ledger, trial, recipe, batch_size) for batch_size in rounds}
         if any(several is None for several in found.values()):
             unfinished.append(trial)
             continue
-        for batch_rows, several in found.items():
-            rounds[batch_rows] += several or []
+        for batch_size, several in found.items():
+            rounds[batch_size] += several or []
     if len(unfinished) == len(begun):
-        raise InputError(f"{folder} holds no complete trial yet: let `hedgerow experiment run` go on")
+        raise InputError(f"{folder} has no complete trial yet: continue it with `hedgerow experiment run`")
     return Held(
         recipe | about,
         machine,
-        {batch_rows: tuple(several) for batch_rows, several in rounds.items()},
+        {batch_size: tuple(several) for batch_size, several in rounds.items()},
         tuple(_read_clusterings(folder)),
         tuple(unfinished),
-        owner["fingerprint"],
+        None if old else owner["fingerprint"],
     )
 
 
-def _read_trial(ledger: Ledger, trial: int, recipe: dict[str, Any], batch_rows: int) -> list[Round] | None:
+def _read_trial(ledger: Ledger, trial: int, recipe: dict[str, Any], batch_size: int) -> list[Round] | None:
     """All rounds of a trial with one batch size; None if some are missing."""
-    first = ledger.read_round(ledger.name_seed(trial))
-    assert first is not None, "its seed set is what the trial was found by"
+    first = ledger.read_first(trial)
+    assert first is not None, "trials are listed by their seed sets"
     found: list[Round] = []
-    for told in recipe["strategies"]:
-        arm = Arm(told["name"], None)
-        rounds = ledger.read_arm(trial, arm.slug, batch_rows, recipe["rounds"])
+    for arm in recipe["strategies"]:
+        rounds = ledger.read_rounds(trial, arm["name"], batch_size)[: recipe["rounds"]]
         if len(rounds) < recipe["rounds"]:
             return None
-        start = Round(
-            first.trial, arm.name, 0, first.labeled, first.values, first.rows, train_seconds=first.train_seconds
-        )
-        found += [start, *rounds]
+        found += [replace(first, strategy=arm["name"]), *rounds]
     return found
 
 
 def _read_clusterings(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("trials/*/clusters-*.parquet")):
-        told = pool.read_metadata(path)
+        metadata = pool.read_metadata(path)
         yield {
             "trial": int(path.parent.name),
-            **json.loads(told[METADATA_KEY]),
-            "seconds": json.loads(told[SECONDS_KEY]),
+            **json.loads(metadata[METADATA_KEY]),
+            "seconds": json.loads(metadata[SECONDS_KEY]),
         }
 
 
-def read_summary(path: Path) -> Held:
-    """What `summary.json` tells of a run whose folder is elsewhere, or gone."""
+def load_summary(path: Path) -> dict[str, Any]:
+    """The content of a summary.json, with the present names if it was written with older ones."""
     try:
-        told = json.loads(path.read_text())
+        summary: dict[str, Any] = json.loads(path.read_text())
+        if has_old_names(summary["recipe"]):
+            summary |= {
+                "recipe": update_recipe(summary["recipe"]),
+                "findings": [_rename(found, RENAMED) for found in summary["findings"]],
+                "sweep": {of: list(map(_update_mark, marks)) for of, marks in summary["sweep"].items()},
+                "rounds": _rename(summary["rounds"], RENAMED),
+                "fingerprint": None,  # it covered the old names, so it cannot be compared
+            }
+        return summary
+    except (*UNREADABLE, AttributeError) as error:
+        raise InputError(f"{path} is not the summary.json of an experiment: {error!r}") from error
+
+
+def has_old_names(recipe: Mapping[str, Any]) -> bool:
+    """Whether a stored recipe was written before sizes were named `seed_size` and `batch_size`."""
+    return any(name in recipe for name in RENAMED)
+
+
+def update_recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored recipe with the present names of its settings."""
+    updated = _rename(recipe, RENAMED)
+    if isinstance(updated.get("model"), dict):
+        updated["model"] = {
+            key: _rename(value, RENAMED_TRAINING) if isinstance(value, dict) else value
+            for key, value in updated["model"].items()
+        }
+    return updated
+
+
+def _update_mark(point: Mapping[str, Any]) -> dict[str, Any]:
+    """A point over batch sizes, whose `labeled` was the batch size."""
+    return {"series": point["strategy"], "x": point["labeled"], "y": point["mean"], "error": point["error"]}
+
+
+def _rename(table: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(key, key): value for key, value in table.items()}
+
+
+def read_summary(path: Path) -> Held:
+    """The results in the `summary.json` of a run whose folder is elsewhere, or deleted."""
+    summary = load_summary(path)
+    try:
         return Held(
-            told["recipe"],
-            told["machine"],
-            restore_rounds(told),
-            tuple(told["clusters"]),
-            tuple(told["unfinished"]),
-            told.get("fingerprint"),
+            summary["recipe"],
+            summary["machine"],
+            restore_rounds(summary),
+            tuple(summary["clusters"]),
+            tuple(summary["unfinished"]),
+            summary.get("fingerprint"),
         )
     except (*UNREADABLE, AttributeError) as error:
         raise InputError(f"{path} is not the summary.json of an experiment: {error!r}") from error
 
 
-def restore_rounds(told: Mapping[str, Any]) -> dict[int, tuple[Round, ...]]:
-    """The rounds of a summary by batch size, without their rows."""
-    rounds: dict[int, list[Round]] = {batch_rows: [] for batch_rows in told["recipe"]["batch_rows"]}
-    columns = told["rounds"]
+def restore_rounds(summary: Mapping[str, Any]) -> dict[int, tuple[Round, ...]]:
+    """The rounds of a summary by batch size, without what was picked."""
+    rounds: dict[int, list[Round]] = {batch_size: [] for batch_size in summary["recipe"]["batch_size"]}
+    columns = summary["rounds"]
     for cells in zip(*columns.values(), strict=True):
         one = dict(zip(columns, cells, strict=True))
         where = {name: one.pop(name) for name in ("trial", "strategy", "round", "labeled", *TIMES, "select_bytes")}
-        rounds[one.pop("batch_rows")].append(Round(values=one, rows=NO_ROWS, **where))
-    return {batch_rows: tuple(several) for batch_rows, several in rounds.items()}
+        rounds[one.pop("batch_size")].append(Round(values=one, picked=NOTHING, **where))
+    return {batch_size: tuple(several) for batch_size, several in rounds.items()}
 
 
 def join_runs(runs: Sequence[Held]) -> Held:
-    """Runs of one recipe on the same data, each with trials of its own, as one."""
+    """Merge runs of one recipe on the same data, each with its own trials."""
     first, *others = runs
     for other in others:
         if _strip(other.recipe) != _strip(first.recipe):
-            raise InputError(f"runs of different recipes or settings cannot be joined: {_tell_unlike(first, other)}")
+            raise InputError(f"runs with different recipes or settings cannot be merged: {_name_changes(first, other)}")
         if None not in (marks := {first.fingerprint, other.fingerprint}) and len(marks) > 1:
-            raise InputError("runs on different data, or by different versions, cannot be joined")
+            raise InputError("runs with different data or versions cannot be merged")
         if both := set(first.numbers) & set(other.numbers):
             raise InputError(
-                f"trial {min(both)} stands in two of the runs: run others, with first_trial (--first-trial)"
+                f"trial {min(both)} is in two of the runs: run other trials, with first_trial (--first-trial)"
             )
         first = replace(
             first,
             machine=_join_tables(first.machine, other.machine),
-            rounds={rows: (*several, *other.rounds[rows]) for rows, several in first.rounds.items()},
+            rounds={size: (*several, *other.rounds[size]) for size, several in first.rounds.items()},
             clusters=(*first.clusters, *other.clusters),
             unfinished=tuple(sorted({*first.unfinished, *other.unfinished} - {*first.numbers, *other.numbers})),
             fingerprint=first.fingerprint or other.fingerprint,
@@ -228,12 +293,12 @@ def join_runs(runs: Sequence[Held]) -> Held:
 
 
 def _strip(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that results depend on, in the types that JSON has."""
+    """The settings that results depend on, in the types of JSON."""
     settings: dict[str, Any] = json.loads(json.dumps({key: recipe[key] for key in recipe if key not in PROSE}))
     return settings
 
 
-def _tell_unlike(one: Held, other: Held) -> str:
+def _name_changes(one: Held, other: Held) -> str:
     ours, theirs = _strip(one.recipe), _strip(other.recipe)
     if ours["name"] != theirs["name"]:
         return f"{ours['name']} and {theirs['name']}"
@@ -241,27 +306,32 @@ def _tell_unlike(one: Held, other: Held) -> str:
 
 
 def _join_tables(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """A table with both values where two differ."""
-    return {key: one[key] if one[key] == other.get(key) else f"{one[key]} and {other.get(key)}" for key in one}
+    """One table, with both values where they differ."""
+    joined = {}
+    for key in (*one, *(key for key in other if key not in one)):
+        ours, theirs = one.get(key), other.get(key)
+        joined[key] = ours if ours == theirs else f"{ours} and {theirs}"
+    return joined
 
 
 def list_results(held: Held) -> list[dict[str, Any]]:
-    """Every value of every round as one row, with the columns of `COLUMNS`."""
+    """One row per value of every round, with the columns of `COLUMNS`."""
     dataset = (held.recipe["dataset"] or {}).get("name", held.recipe["name"])
     rows = []
-    for batch_rows, rounds in held.rounds.items():
+    for batch_size, rounds in held.rounds.items():
         for done in rounds:
             times = {name: getattr(done, name) for name in TIMES}
-            where = {"dataset": dataset, "strategy": done.strategy, "batch_rows": batch_rows, "trial": done.trial}
+            where = {"dataset": dataset, "strategy": done.strategy, "batch_size": batch_size, "trial": done.trial}
             where |= {"round": done.round, "labeled": done.labeled}
+            memory = -1 if done.select_bytes is None else done.select_bytes
             for metric, value in done.values.items():
-                told = {"metric": metric, "value": value, "seconds": sum(times.values()), **times}
-                rows.append({**where, **told, "select_bytes": -1 if done.select_bytes is None else done.select_bytes})
+                scores = {"metric": metric, "value": value, "seconds": sum(times.values())}
+                rows.append({**where, **scores, **times, "select_bytes": memory})
     return rows
 
 
 def write_results(folder: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """results.parquet and results.csv, each whole or as it was."""
+    """Write results.parquet and results.csv, each atomically."""
     columns = {name: np.array([row[name] for row in rows]) for name in COLUMNS}
     pool.write_table(folder / "results.parquet", columns, {}, force=True)
     with atomic_write(folder / "results.csv") as beside, beside.open("w", newline="", encoding="utf-8") as file:

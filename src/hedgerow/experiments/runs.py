@@ -1,61 +1,61 @@
-"""A recipe run: all trials x batch sizes x strategies, a file a round, resumable at any point with the same results.
+"""Run a recipe: every trial with every batch size and strategy, one file per round.
 
-A trial's strategies share its seed set, first model and clusters (paper, section 3.3); what is on disk is not done
-again. A run that goes on from the middle of a strategy trains the model of the last complete round again, from its
-rows and seed (`rounds.revive`), and so comes to the rounds that an uninterrupted run has. With `jobs` the strategies
-are shared out over processes, one trial's before the next's; a worker whose parent is gone ends itself.
+What the strategies of a trial share (the seed set, the first model, the clusters) is made once. A run that was
+interrupted continues after the last complete round, whose model it trains again from the same labels and seed
+(`rounds.restore`), and so reaches the same results as an uninterrupted run. An engine distributes the strategies over
+processes, one trial before the next.
 
 What it does not do: compare strategies (`findings.py`).
 """
 
 import json
-import multiprocessing
-import os
 import platform
-import signal
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+import subprocess
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
-from multiprocessing.connection import wait as wait_for
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from hedgerow import __version__, checks
-from hedgerow.clustering.clusters import Clusters
-from hedgerow.errors import EngineError, InputError, StoreError
+from hedgerow.engines import open_engine
+from hedgerow.errors import InputError, StoreError
 from hedgerow.experiments.data.annotations import MultiLabel
 from hedgerow.experiments.data.datasets import Dataset
-from hedgerow.experiments.recipes import Arm, Clustering, Recipe, load_recipe
-from hedgerow.experiments.records import PROSE, Held, Ledger, list_results, read_run, write_results
+from hedgerow.experiments.recipes import Recipe, load_recipe
+from hedgerow.experiments.records import PROSE, Held, Ledger, has_old_names, list_results, read_run, write_results
 from hedgerow.machine import available
-from hedgerow.models import QuestionTrainer, Trainer
-from hedgerow.rounds import Round, State, cluster_pool, open_trial, revive, take_turn
+from hedgerow.models.protocol import PairTrainer, Trainer
+from hedgerow.rounds import Trial
 from hedgerow.store import atomic_write
-from hedgerow.store.checkpoints import open_checkpoints
-from hedgerow.tasks import Playable
+from hedgerow.store.checkpoints import open_checkpoints, refuse_damage
+from hedgerow.tasks import Task
 
 Progress = Callable[[str, float], None]
-LOOK_SECONDS = 1.0  # how often the files of workers are counted, for progress
+Turn = tuple[int, int, int]  # trial, batch size, number of the strategy in the recipe
+
+HERE = Path(__file__).resolve().parent
+OLD_FOLDER = (
+    "{} was written by an earlier version of hedgerow: it can be reported and merged, but not continued. Use a new "
+    "folder (with --first-trial for trials that are not in the old one)"
+)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a process needs to run trials. `dataset` and `trainer` are given where the recipe names none."""
+    """Everything a process needs to run trials. `dataset` and `trainer` are set if the recipe's are not used."""
 
     recipe: Recipe
     ledger: Ledger
     data: Path | None
     cache: Path
-    threads: int
     dataset: Dataset | MultiLabel | None = None
-    trainer: Trainer | QuestionTrainer | None = None
+    trainer: Trainer | PairTrainer | None = None
 
-    def load(self, progress: Progress | None = None) -> tuple[Dataset | MultiLabel, Trainer | QuestionTrainer]:
+    def load(self, progress: Progress | None = None) -> tuple[Dataset | MultiLabel, Trainer | PairTrainer]:
         dataset = self.dataset or self.recipe.dataset.load(self.data, self.cache, progress)
         return dataset, self.trainer or self.recipe.model.make_trainer(dataset, self.data)
 
@@ -66,246 +66,179 @@ def run_experiment(
     *,
     data: str | Path | None = None,
     cache: str | Path | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
+    engine: str | None = None,
     trials: int | None = None,
     first_trial: int = 0,
     dataset: Dataset | MultiLabel | None = None,
-    trainer: Trainer | QuestionTrainer | None = None,
+    trainer: Trainer | PairTrainer | None = None,
+    allow_programs: bool = False,
     progress: Progress | None = None,
 ) -> Held:
-    """Run a recipe, or what is left of it, in the folder `out`, and write its results there.
+    """Run a recipe, or what is missing of it, in the folder `out`, and write its results there.
 
     recipe: a `Recipe`, a TOML file, or the name of a recipe that comes with the package. data: the folder with the
-    dataset's files; cache: where features are kept, `cache` in that folder if not given. jobs: processes that share
-    the strategies; trials: how many, if not as in the recipe (more can be asked for later); first_trial: from which of
-    them on, where another machine runs those before (`report_experiment` joins their folders). dataset, trainer: your
-    own, in place of the recipe's; with several jobs they must be picklable. The folder knows its recipe and its data,
-    but not a trainer of your own: with another one, take another folder.
+    files of the dataset. cache: where features are stored, by default `cache` in that folder. jobs: the number of
+    processes that share the strategies, by default 1; engine: the same as text, "serial" or "processes:N" (see
+    `hedgerow.engines`). trials: the number of trials, by default that of the recipe; it can be increased later.
+    first_trial: the first trial to run, if another machine runs the earlier ones; `report_experiment` merges their
+    folders. dataset, trainer: your own, in place of the recipe's; with several processes they must be picklable. The
+    folder records its recipe and its data, but not a trainer of your own: use a new folder for another trainer.
+    allow_programs: run the program that a recipe names (a model of kind "program"); such a recipe is refused otherwise.
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)
-    jobs = checks.integer(jobs, "jobs", least=1)
+    engine = _name_engine(jobs, engine)
     numbers = _number_trials(recipe.trials if trials is None else trials, first_trial)
     data = None if data is None else Path(data)
+    if trainer is None and not allow_programs:
+        refuse_programs(recipe)
     _check(recipe, data, dataset, trainer)
     folder = _check_folder(Path(out))
     kept = Path(cache) if cache is not None else (data or folder) / "cache"
-    job = Job(recipe, Ledger(folder), data, kept, max(1, available() // jobs), dataset, trainer)
+    job = Job(recipe, Ledger(folder), data, kept, dataset, trainer)
     loaded, trainer = job.load(progress)
-    recipe.check(loaded.task.size, loaded.task.unit)
-    _claim(folder, recipe, loaded)
-    watch = _Watch(job, len(numbers), progress)
-    if jobs == 1:
-        desk = _Desk(job, loaded.task, trainer, watch.tell)
-        for turn in _list_turns(recipe, numbers):
-            desk.play(*turn)
-    else:
-        del loaded, trainer  # the workers load their own
-        _share_out(job, numbers, jobs, watch)
+    task = loaded.task
+    recipe.check(task.size, task.unit)
+    _claim(folder, recipe, loaded, task.unit)
+    job = replace(job, ledger=Ledger(folder, task.unit))
+    _run(job, task, trainer, numbers, engine, progress)
     held = read_run(folder)
     write_results(folder, list_results(held))
     return held
 
 
+def _run(job: Job, task: Task, trainer: Any, numbers: range, engine: str, progress: Progress | None) -> None:
+    """Run everything that is missing: in this process, or in workers, which load the data themselves."""
+    watch = _Watch(job, len(numbers), progress)
+    turns = _list_turns(job.recipe, numbers)
+    if engine == "serial":
+        with open_engine(engine) as opened:
+            opened.map(_Player(job, task, trainer, watch.report).play, turns)
+    else:
+        with open_engine(engine, setup=partial(_prepare, job)) as opened:
+            opened.map(_play, turns, progress=watch.look)
+
+
+def _name_engine(jobs: int | None, engine: str | None) -> str:
+    """`jobs` processes are the engine "processes:N"; one is "serial"."""
+    if jobs is not None and engine is not None:
+        raise InputError("jobs and engine both say where to run: pass one of them (--jobs 2 is --engine processes:2)")
+    if engine is not None:
+        open_engine(engine).close()  # refuses a name that is not one
+        return engine
+    jobs = checks.integer(1 if jobs is None else jobs, "jobs", least=1)
+    return "serial" if jobs == 1 else f"processes:{jobs}"
+
+
 def _number_trials(trials: int, first: int) -> range:
     trials, first = checks.integer(trials, "trials", least=1), checks.integer(first, "first_trial")
     if first >= trials:
-        raise InputError(f"first_trial is {first}, but {trials} trials are numbered 0 to {trials - 1}: ask for more")
+        raise InputError(f"first_trial is {first}, but the {trials} trials are 0 to {trials - 1}: increase trials")
     return range(first, trials)
 
 
-def _list_turns(recipe: Recipe, numbers: range) -> list[tuple[int, int, int]]:
-    """(trial, batch size, place of the strategy): everything there is to play, a trial whole before the next."""
+def _list_turns(recipe: Recipe, numbers: range) -> list[Turn]:
+    """Everything there is to run, one trial after the other."""
     return [
-        (trial, batch_rows, place)
+        (trial, batch_size, place)
         for trial in numbers
-        for batch_rows in recipe.batch_rows
+        for batch_size in recipe.batch_size
         for place in range(len(recipe.strategies))
     ]
 
 
 @dataclass
-class _Desk:
-    """Where one process plays: the data, the trainer, and the trial under way."""
+class _Player:
+    """Runs turns in one process: the data, the trainer, and the current trial."""
 
     job: Job
-    task: Playable
+    task: Task
     trainer: Any
-    tell: Callable[[str], None]
-    alone: AbstractContextManager[Any] = field(default_factory=nullcontext)  # held while clusters are made
-    trial: "_Trial | None" = None
+    report: Callable[[str], None]
+    trial: Trial | None = None
 
-    def play(self, number: int, batch_rows: int, place: int) -> None:
-        """The rounds of one strategy in one trial that are not on disk yet."""
+    def play(self, turn: Turn) -> None:
+        """Run the rounds of one strategy in one trial that have no file yet."""
+        number, batch_size, place = turn
+        recipe = self.job.recipe
         if self.trial is None or self.trial.number != number:
-            self.trial = _Trial(self.job, self.task, self.trainer, number, self.tell, self.alone)
-        self.trial.play(self.trial.begin(), self.job.recipe.strategies[place], batch_rows)
+            plan = recipe.plan(recipe.batch_size[0])
+            self.trial = Trial(self.task, self.trainer, plan, number, self.job.ledger, self.report)
+        arm = recipe.strategies[place]
+        rounds = self.trial.play(arm.strategy, name=arm.name, batch_size=batch_size, clustering=arm.clusters)
+        deque(rounds, maxlen=0)  # every round is in its file: nothing to keep
 
 
-@dataclass
-class _Trial:
-    """One trial under way: what its strategies share is made when the first of them asks for it."""
+# In a worker.
 
-    job: Job
-    task: Playable
-    trainer: Any
-    number: int
-    tell: Callable[[str], None]
-    alone: AbstractContextManager[Any]
-    opened: State | None = None
-    clusters: dict[Clustering, Clusters] = field(default_factory=dict)
+_player: list[_Player] = []
 
-    def begin(self) -> Round:
-        """Round 0, from its file or made now."""
-        ledger, path = self.job.ledger, self.job.ledger.name_seed(self.number)
-        first = ledger.read_round(path)
-        if first is None:
-            self.tell(f"trial {self.number + 1}: first model")
-            plan = self.job.recipe.plan(self.job.recipe.batch_rows[0])
-            self.opened, first = open_trial(self.task, self.trainer, plan, trial=self.number)
-            ledger.write_round(path, first)
-        return first
 
-    def play(self, first: Round, arm: Arm, batch_rows: int) -> None:
-        """The rounds of one strategy that are missing."""
-        recipe, ledger = self.job.recipe, self.job.ledger
-        done = ledger.read_arm(self.number, arm.slug, batch_rows, recipe.rounds)
-        if len(done) == recipe.rounds:
-            return
-        state = self.find_state(first, done)
-        clusters = self.find_clusters(first, arm) if "clusters" in arm.needs else None
-        for number in range(len(done) + 1, recipe.rounds + 1):
-            self.tell(f"trial {self.number + 1}: {arm.name}, batches of {batch_rows:,}, round {number}")
-            turn = Round(self.number, arm.name, number, 0, {}, first.rows)
-            state, after = take_turn(self.task, self.trainer, state, clusters, arm.strategy, batch_rows, turn)
-            ledger.write_round(ledger.name_round(self.number, arm.slug, batch_rows, number), after)
+def _prepare(job: Job) -> None:
+    dataset, trainer = job.load()
+    _player[:] = [_Player(job, dataset.task, trainer, lambda phase: None)]
 
-    def find_state(self, first: Round, done: Sequence[Round]) -> State:
-        """The model of the last round that is complete; that of the seed set is trained once."""
-        if done:
-            return revive(self.task, self.trainer, (first, *done))
-        if self.opened is None:
-            self.opened = revive(self.task, self.trainer, (first,))
-        return self.opened
 
-    def find_clusters(self, first: Round, arm: Arm) -> Clusters:
-        """The clusters a strategy asks for: made once a trial, kept in a file."""
-        how = arm.clusters
-        path = self.job.ledger.name_clusters(self.number, how)
-        if how not in self.clusters:
-            with self.alone:
-                self.clusters[how] = Clusters.load(path) if path.exists() else self.make_clusters(first, how, path)
-        return self.clusters[how]
-
-    def make_clusters(self, first: Round, how: Clustering, path: Path) -> Clusters:
-        self.tell(f"trial {self.number + 1}: clustering {self.task.n:,} rows ({how.method})")
-        plan = self.job.recipe.plan(self.job.recipe.batch_rows[0], how)
-        # On all cores: the other processes are mostly those that wait for these clusters.
-        made, seconds = cluster_pool(self.task, self.find_state(first, ()), plan, threads=available())
-        self.job.ledger.write_clusters(path, made, seconds)
-        return made
+def _play(turn: Turn) -> None:
+    _player[0].play(turn)
 
 
 class _Watch:
-    """Tells whoever watches which part of the rounds is on disk."""
+    """Reports the share of rounds that are on disk."""
 
     def __init__(self, job: Job, trials: int, progress: Progress | None) -> None:
         recipe = job.recipe
         self.ledger, self.progress = job.ledger, progress
         self.trials = trials
-        self.total = trials * (1 + len(recipe.strategies) * len(recipe.batch_rows) * recipe.rounds)
+        self.total = trials * (1 + len(recipe.strategies) * len(recipe.batch_size) * recipe.rounds)
 
-    def tell(self, place: str) -> None:
+    def report(self, phase: str) -> None:
         if self.progress is not None:
             done = self.ledger.count_rounds()
             self.progress(
-                f"{place} ({done:,} of {self.total:,} rounds, {self.trials} trials)", min(1.0, done / self.total)
+                f"{phase} ({done:,} of {self.total:,} rounds, {self.trials} trials)", min(1.0, done / self.total)
             )
 
-    def look(self) -> None:
-        """What the newest file says."""
+    def look(self, finished: int) -> None:
+        """Report the newest file: the workers themselves report nothing."""
         if self.progress is None:
             return
         paths = list(self.ledger.folder.glob("trials/*/*/[0-9]*.parquet"))
         newest = max(paths, key=lambda path: path.stat().st_mtime_ns, default=None)
-        place = "starting"
+        phase = "starting"
         if newest is not None:
-            place = f"trial {int(newest.parts[-3]) + 1}: {newest.parts[-2]}, round {newest.stem}"
-        self.tell(place)
-
-
-_given: list[Any] = []  # a worker's job, and its lock
-
-
-def _share_out(job: Job, numbers: range, jobs: int, watch: _Watch) -> None:
-    """Play in processes, each the next strategy that nobody has; the first error ends them all."""
-    context = multiprocessing.get_context("spawn")  # a fork would copy threads that hold locks
-    turns = _list_turns(job.recipe, numbers)
-    with ProcessPoolExecutor(min(jobs, len(turns)), context, _sit_down, (job, context.Lock())) as processes:
-        waiting = {processes.submit(_play, *turn) for turn in turns}
-        try:
-            while waiting:
-                done, waiting = wait(waiting, timeout=LOOK_SECONDS, return_when="FIRST_COMPLETED")
-                watch.look()
-                for future in done:
-                    future.result()
-        except BrokenProcessPool as error:
-            raise EngineError("a worker process was ended from outside: run the same command to go on") from error
-        finally:
-            if waiting:
-                _stop(processes)
-
-
-def _sit_down(job: Job, alone: AbstractContextManager[Any]) -> None:
-    """What a worker does first."""
-    _end_with_parent()
-    _given[:] = [job, alone]
-
-
-@cache
-def _open_desk() -> _Desk:
-    """A worker's desk; made with its first strategy, so that an error in loading is told as any other."""
-    job, alone = _given
-    dataset, trainer = job.load()
-    return _Desk(job, dataset.task, trainer, _ignore, alone)
-
-
-def _play(number: int, batch_rows: int, place: int) -> None:
-    _open_desk().play(number, batch_rows, place)
-
-
-def _stop(processes: ProcessPoolExecutor) -> None:
-    """End the workers at once: every round they finished is on disk. A shutdown alone would wait for them."""
-    for process in list((processes._processes or {}).values()):
-        process.terminate()
-    processes.shutdown(wait=False, cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """Have this worker end when its parent does, however that came about; an interrupt is the parent's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "a worker has a parent"
-
-    def watch() -> None:
-        wait_for([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+            phase = f"trial {int(newest.parts[-3]) + 1}: {newest.parts[-2]}, round {newest.stem}"
+        self.report(phase)
 
 
 # Before anything runs.
 
 
+def refuse_programs(recipe: Recipe) -> None:
+    """A recipe whose model runs a program, or imports a module of the user's, needs permission."""
+    if code := describe_code(recipe):
+        raise InputError(
+            f"the recipe {recipe.name!r} {code}: read it, and if you trust it pass --allow-programs "
+            "(allow_programs=True in Python)"
+        )
+
+
+def describe_code(recipe: Recipe) -> str | None:
+    """What a recipe executes besides hedgerow and its libraries, such as "runs the program python train.py"."""
+    code: str | None = getattr(recipe.model, "code", None)
+    return code
+
+
 def _check(recipe: Recipe, data: Path | None, dataset: Any, trainer: Any) -> None:
-    """Refuse what cannot be run: parts that are missing, files that are, sizes that the pool cannot serve."""
+    """Refuse what cannot be run: missing parts, missing files, sizes that are too large for the pool."""
     for name, given in (("dataset", dataset), ("model", trainer)):
         if given is None and getattr(recipe, name) is None:
-            raise InputError(f"the recipe {recipe.name!r} has no {name}: give one, as dataset=... or trainer=...")
+            raise InputError(f"the recipe {recipe.name!r} has no {name}: pass one, as dataset=... or trainer=...")
     size = dataset.task.size if dataset is not None else recipe.dataset.check(data)
     if data is not None and not data.is_dir():
         raise InputError(f"the data folder {data} does not exist")
-    if size is not None:  # else it is known once the data are read
+    if size is not None:  # otherwise it is known after the data are read
         recipe.check(size, recipe.unit or dataset.task.unit)
     if trainer is None:
         recipe.model.check(data)
@@ -313,15 +246,21 @@ def _check(recipe: Recipe, data: Path | None, dataset: Any, trainer: Any) -> Non
 
 def _check_folder(out: Path) -> Path:
     if out.exists() and not out.is_dir():
-        raise StoreError(f"{out} is not a folder: name a folder to write the run to")
+        raise StoreError(f"{out} is not a folder: choose a folder for the run")
     if not out.absolute().parent.is_dir():
-        raise StoreError(f"{out} cannot be made: the folder {out.absolute().parent} does not exist")
+        raise StoreError(f"{out} cannot be created: the folder {out.absolute().parent} does not exist")
     return out
 
 
-def _claim(folder: Path, recipe: Recipe, dataset: Dataset | MultiLabel) -> None:
-    """Make the folder this run's, or find that it is; the number of trials may grow."""
-    open_checkpoints(folder, dataset.marks, {"recipe": recipe.describe(), "version": __version__})
+def _claim(folder: Path, recipe: Recipe, dataset: Dataset | MultiLabel, unit: str) -> None:
+    """Create the folder of this run, or check that it belongs to it; the number of trials may grow."""
+    if (folder / "run.json").is_file():
+        with refuse_damage(folder):
+            old = has_old_names(json.loads((folder / "run.json").read_text())["settings"]["recipe"])
+        if old:
+            raise StoreError(OLD_FOLDER.format(folder))
+    settings = {"recipe": recipe.describe(), "unit": unit, "version": __version__}
+    open_checkpoints(folder, dataset.marks, settings)
     if not (folder / "about.json").exists():
         prose = {key: getattr(recipe, key) for key in PROSE}
         with atomic_write(folder / "about.json") as beside:
@@ -329,23 +268,33 @@ def _claim(folder: Path, recipe: Recipe, dataset: Dataset | MultiLabel) -> None:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Where and with what a run was started."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    told: dict[str, Any] = {
+    """The machine, the date, the versions and the commit that a run was started with."""
+    machine: dict[str, Any] = {
         "cores": available(),
         "processor": platform.machine(),
         "date": datetime.now(UTC).date().isoformat(),
         "python": platform.python_version(),
         "hedgerow": __version__,
+        "commit": find_commit(),
     }
     for name in ("numpy", "torch", "scikit-learn"):
         try:
-            told[name] = version(name)
+            machine[name] = version(name)
         except PackageNotFoundError:
             continue
-    return told
+    return machine
 
 
-def _ignore(place: str) -> None:
-    """Nobody watches."""
+def find_commit(folder: Path = HERE) -> str | None:
+    """The commit of the source tree, with "-dirty" if tracked files were changed; None for an installed package.
+
+    Only a repository that tracks this package counts: an environment may be inside the repository of another project.
+    """
+    tracked = ["ls-files", "--error-unmatch", "__init__.py"]
+    describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        for arguments in (tracked, describe):
+            done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

@@ -1,7 +1,7 @@
-"""Torch's Adagrad with a faster step for large tables of vectors of which a minibatch touches few rows.
+"""Torch's Adagrad with a faster step for large embedding tables of which a minibatch changes few rows.
 
-Torch sorts and sums a sparse gradient, then makes a pass over it for every term of the update: most of the time
-of training on texts. Here it is summed and applied in one pass. Sums differ in their last bits, as their order does.
+Torch sorts and sums a sparse gradient, then makes one pass over it per term of the update, which is most of the time of
+training on texts. Here it is summed and applied in one pass. The order of sums differs, so the last bits do too.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from hedgerow.kernels import adagrad as kernels
 
 
 def make_adagrad(torch: Any, parameters: Iterable[Any], **given: Any) -> Any:
-    """`torch.optim.Adagrad`, which takes sparse gradients of matrices in a CPU's memory by the kernel."""
+    """`torch.optim.Adagrad`, with the kernel for sparse gradients on the CPU."""
 
     class Adagrad(torch.optim.Adagrad):  # type: ignore[misc]
         def step(self, closure: Any = None) -> Any:
@@ -21,16 +21,16 @@ def make_adagrad(torch: Any, parameters: Iterable[Any], **given: Any) -> Any:
                 for table in group["params"]:
                     if table.grad is not None and table.grad.is_sparse and table.device.type == "cpu":
                         _descend(table, self.state[table], np.float32(group["lr"]), np.float32(group["eps"]))
-                        table.grad = None  # torch has nothing left to do for it
+                        table.grad = None  # so that torch skips it
             return super().step(closure)
 
     return Adagrad(parameters, **given)
 
 
 def _descend(table: Any, state: dict[str, Any], rate: np.float32, epsilon: np.float32) -> None:
-    places, gradients = table.grad._indices()[0].numpy(), table.grad._values().numpy()
+    rows, gradients = table.grad._indices()[0].numpy(), table.grad._values().numpy()
     if "slots" not in state:
         state["slots"] = np.full(len(table), -1, np.int32)
-    scratch = np.empty(len(places), np.int64), np.empty(gradients.shape, np.float32)
+    scratch = np.empty(len(rows), np.int64), np.empty(gradients.shape, np.float32)
     squares = state["sum"].numpy()
-    kernels.step(table.detach().numpy(), squares, places, gradients, rate, epsilon, state["slots"], *scratch)
+    kernels.step(table.detach().numpy(), squares, rows, gradients, rate, epsilon, state["slots"], *scratch)

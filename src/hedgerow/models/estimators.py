@@ -1,7 +1,7 @@
 """Any scikit-learn classifier with `predict_proba`, as a `Trainer`.
 
-An estimator has no hidden layer. What stands for its embedding is `embed(estimator, features)`, and without one the
-features themselves.
+An estimator has no hidden layer: its embeddings are `embed(estimator, features)`, or the features themselves if `embed`
+is not given.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ Embed = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class SklearnTrainer:
-    """`make()` gives a fresh estimator, or a pipeline of them; each parameter named `random_state` is set to the seed.
+    """`make()` returns a new estimator or pipeline; every parameter named `random_state` is set to the seed.
 
-    All `classes` have a column in the probabilities, whether or not the labels hold them.
+    The probabilities have a column for each of the `classes`, whether or not a label has it.
     """
 
     make: Callable[[], Any]
@@ -34,17 +34,17 @@ class SklearnTrainer:
         check_labels(labels, features, self.classes)
         estimator = self.make()
         if not hasattr(estimator, "predict_proba"):
-            raise InputError(f"{type(estimator).__name__} gives no probabilities: take a classifier with predict_proba")
+            raise InputError(f"{type(estimator).__name__} has no probabilities: use a classifier with predict_proba")
         seeded = [key for key in estimator.get_params() if key.rpartition("__")[2] == "random_state"]
         estimator.set_params(**dict.fromkeys(seeded, checks.seed(seed) % 2**32))  # scikit-learn takes no wider seed
-        with limit_blas():  # the sums' order must not depend on the number of threads
+        with limit_blas():  # the number of threads must not change the order of sums
             estimator.fit(features, labels)
         return FittedEstimator(estimator, self.classes, self.embed)
 
 
 @dataclass(frozen=True)
 class FittedEstimator:
-    """A fitted estimator, and how its embeddings are made."""
+    """A fitted estimator, and the function that computes its embeddings."""
 
     estimator: Any
     classes: int

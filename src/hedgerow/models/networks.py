@@ -1,9 +1,9 @@
 """Any torch module that ends in a linear layer, as a `Trainer`.
 
-The embedding is what the module's last linear layer reads: its "penultimate layer" (paper, section 3.1), caught by a
-hook, so that the module need not know of it. Training is cross-entropy by minibatches that are drawn from the seed; on
-a CPU with a fixed number of threads the same rows, labels and seed give the same weights, bit for bit, which is what
-lets an experiment go on from the rows it labeled without keeping its models.
+The embedding is the input of the module's last linear layer, its "penultimate layer" (paper, section 3.1); a hook reads
+it, so the module needs no change. Training minimizes cross-entropy on minibatches drawn by the seed. On a CPU with a
+fixed number of threads the same rows, labels and seed give the same weights, bit for bit, so that an experiment can
+resume from the rows it labeled without storing its models.
 
 What it does not do: promise the same bits on a GPU, or train on several.
 """
@@ -23,25 +23,26 @@ from hedgerow.models.protocol import Labels, check_labels, draw_walk
 
 OPTIMIZERS = ("adam", "sgd", "adagrad")
 SCHEDULES = ("constant", "cosine", "one-cycle")
-PREDICT_ROWS = 1024  # rows that go through the network at a time: images, or thousands of numbers each
+PREDICT_ROWS = 1024  # rows predicted at a time: they may be images, or thousands of numbers each
 
 
 def as_floats(features: Any) -> npt.NDArray[np.float32]:
-    """Features as the module reads them, in memory of their own: the pool's may be mapped and read-only."""
+    """Features as a new float32 array: those of the pool may be memory-mapped and read-only."""
     return np.array(features, np.float32)
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a module is trained: `epochs` passes over the labeled rows, or exactly `steps` minibatches if that is given.
+    """How a module is trained: `epochs` passes over what is labeled, or exactly `steps` minibatches if given.
 
-    `schedule` "cosine" lets the learning rate fall to nothing; "one-cycle" has it rise from a small part first, which
-    keeps a large one from ruining fresh weights. `device` is "auto": a GPU if there is one.
+    `minibatch` is the number of rows (or pairs) per step. `schedule`: "constant"; "cosine", where the learning rate
+    decays to zero; or "one-cycle", where it first rises from a small value, so that a large rate does not ruin new
+    weights. `device` "auto" is a GPU if there is one.
     """
 
     epochs: int = 20
     steps: int | None = None
-    batch_rows: int = 100
+    minibatch: int = 100
     learning_rate: float = 1e-3
     optimizer: str = "adam"
     momentum: float = 0.0
@@ -51,8 +52,8 @@ class Training:
     device: str = "auto"
 
     def check(self) -> None:
-        """Refuse what torch could not work with."""
-        for name in ("epochs", "batch_rows", "threads"):
+        """Refuse values that torch cannot use."""
+        for name in ("epochs", "minibatch", "threads"):
             checks.integer(getattr(self, name), name, least=1)
         if self.steps is not None:
             checks.integer(self.steps, "steps", least=1)
@@ -65,10 +66,10 @@ class Training:
 
 @dataclass(frozen=True)
 class TorchTrainer:
-    """`make()` gives a fresh module, whose first weights torch draws by the seed.
+    """`make()` returns a new module, whose initial weights torch draws by the seed.
 
     `prepare` turns rows of features into a float32 array; `augment(batch, generator)` changes a minibatch of tensors
-    before a step. Needs the extra `torch`.
+    before each step. Needs the extra `torch`.
     """
 
     make: Callable[[], Any]
@@ -115,7 +116,7 @@ class FittedNetwork:
 
     def probabilities(self, features: Any) -> npt.NDArray[np.float32]:
         torch = import_torch()
-        return self.answer(features, lambda batch: torch.softmax(self.module(batch), dim=1))
+        return self.predict(features, lambda batch: torch.softmax(self.module(batch), dim=1))
 
     def embeddings(self, features: Any) -> npt.NDArray[np.float32]:
         read: list[Any] = []
@@ -126,12 +127,12 @@ class FittedNetwork:
             return read.pop().flatten(1)
 
         try:
-            return self.answer(features, embed)
+            return self.predict(features, embed)
         finally:
             hook.remove()
 
-    def answer(self, features: Any, action: Callable[[Any], Any]) -> npt.NDArray[np.float32]:
-        """What `action` gives for the rows, float32 (n, width), a few rows at a time."""
+    def predict(self, features: Any, action: Callable[[Any], Any]) -> npt.NDArray[np.float32]:
+        """The output of `action` for all rows, float32 (n, width), computed `block_rows` rows at a time."""
         torch = import_torch()
         out: npt.NDArray[np.float32] | None = None
         with hold_steady(torch, self.threads, 0), torch.inference_mode():
@@ -142,21 +143,21 @@ class FittedNetwork:
                     out = np.empty((len(features), found.shape[1]), np.float32)
                 out[some] = found
         if out is None:
-            raise InputError("features holds no rows: there is nothing to predict")
+            raise InputError("features has no rows: there is nothing to predict")
         return out
 
 
 def find_last(torch: Any, module: Any) -> Any:
-    """The last linear layer, in the order in which the module names its parts."""
+    """The last linear layer, in the order of `module.modules()`."""
     linear = [part for part in module.modules() if isinstance(part, torch.nn.Linear)]
     if not linear:
-        raise InputError(f"{type(module).__name__} has no linear layer: what its last one reads is the embedding")
+        raise InputError(f"{type(module).__name__} has no linear layer: the input of the last one is the embedding")
     return linear[-1]
 
 
 @contextmanager
 def hold_steady(torch: Any, threads: int, seed: int) -> Iterator[None]:
-    """A fixed number of threads and torch's generator at `seed`; both as they were before, when the block ends."""
+    """Set the number of threads and seed torch's generator; restore both when the block ends."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -175,16 +176,18 @@ def descend(
     measure_loss: Callable[[Labels, Any], Any],
     rng: np.random.Generator,
 ) -> None:
-    """Train a module on n labels, in minibatches of `measure_loss(places of labels, torch's generator)`."""
-    batch_rows = min(training.batch_rows, n)
-    steps = training.steps or training.epochs * max(1, n // batch_rows)
-    walk = draw_walk(n, steps * batch_rows, rng).reshape(steps, batch_rows)
+    """Train a module on n labels, by minibatches: `measure_loss(positions of labels, torch's generator)`."""
+    minibatch = min(training.minibatch, n)
+    steps = training.steps or training.epochs * max(1, n // minibatch)
+    walk = draw_walk(n, steps * minibatch, rng).reshape(steps, minibatch)
     optimizer, schedule = make_optimizer(torch, module, training, steps)
     generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
     module.train()
-    with torch.sparse.check_sparse_tensor_invariants(enable=False):  # sparse gradients are torch's own: no checks
-        for places in walk:
-            loss = measure_loss(places, generator)
+    with torch.sparse.check_sparse_tensor_invariants(
+        enable=False
+    ):  # torch made the sparse gradients: no need to check them
+        for some in walk:
+            loss = measure_loss(some, generator)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
@@ -192,9 +195,9 @@ def descend(
 
 
 def make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> tuple[Any, Any]:
-    """The optimizer, and what changes its learning rate from step to step."""
+    """The optimizer and its learning rate scheduler."""
     given: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
-    # Fused: one pass over each weight and its moments, where the default makes one for every term of the update.
+    # Fused: one pass over each weight and its moments; the default makes one pass per term of the update.
     if training.optimizer == "adam":
         optimizer = torch.optim.Adam(module.parameters(), fused=True, **given)
     elif training.optimizer == "sgd":
@@ -211,9 +214,9 @@ def make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> t
 
 
 def load_batch(torch: Any, prepared: Any, device: Any) -> Any:
-    """A tensor, or several if there are several arrays.
+    """A tensor, or a tuple of tensors for a tuple of arrays.
 
-    Images have their channels last in memory, which convolutions on a CPU run twice as fast on.
+    Images get channels-last memory format: convolutions on a CPU are twice as fast with it.
     """
     if isinstance(prepared, tuple):
         return tuple(load_batch(torch, part, device) for part in prepared)

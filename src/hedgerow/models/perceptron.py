@@ -1,7 +1,8 @@
-"""A multi-layer perceptron by scikit-learn, for small pools: the demo's model.
+"""scikit-learn's multi-layer perceptron, for small pools: the model of the demo.
 
-What it does not do: run on a GPU, or train on more than fits in memory. Its steps cost little on a few hundred features
-and a few thousand rows; `networks.py` is for the rest.
+It is fast for a few hundred features and a few thousand rows; `networks.py` is for everything larger.
+
+What it does not do: run on a GPU, or train on more than fits in memory.
 """
 
 from dataclasses import dataclass
@@ -15,50 +16,50 @@ from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.machine import limit_blas
 from hedgerow.models.protocol import Floats, check_labels, draw_walk
 
-PREDICT_ROWS = 8192  # rows that go through the network at a time: hidden layers of 128 then take 4 MiB, not the pool's
+PREDICT_ROWS = 8192  # rows predicted at a time: hidden layers of 128 then take 4 MiB
 
 
 @dataclass(frozen=True)
 class SklearnMLP:
-    """A multi-layer perceptron by scikit-learn's `MLPClassifier` (Adam, ReLU), as a `Trainer`.
+    """scikit-learn's `MLPClassifier` (Adam, ReLU) as a `Trainer`.
 
-    It takes exactly `steps` gradient steps of `batch_rows` rows, however many rows are labeled, so that a strategy
-    gains nothing by the longer training that more labels would otherwise bring. All `classes` have a column in the
-    probabilities, whether or not the labels hold them. Needs the extra `sklearn`.
+    It takes exactly `steps` gradient steps of `minibatch` rows, however many rows are labeled, so that more labels do
+    not also mean longer training. The probabilities have a column for each of the `classes`, whether or not a label has
+    it. Needs the extra `sklearn`.
     """
 
     classes: int
     hidden: tuple[int, ...] = (128, 64)
     steps: int = 600
-    batch_rows: int = 128
+    minibatch: int = 128
     learning_rate: float = 1e-3
 
     def fit(self, features: Floats, labels: npt.NDArray[np.int64], *, seed: int) -> "FittedMLP":
         self._check(features, labels)
-        batch_rows = min(self.batch_rows, len(labels))
-        network = _make_network(self, batch_rows, checks.seed(seed))
-        rows = draw_walk(len(labels), self.steps * batch_rows, np.random.default_rng(seed))
-        # One pass over the walk is `steps` steps, and one call: scikit-learn's checks cost more than a step does.
-        # One thread: products this small gain nothing from more, and the sums' order must not depend on their number.
+        minibatch = min(self.minibatch, len(labels))
+        network = _make_network(self, minibatch, checks.seed(seed))
+        rows = draw_walk(len(labels), self.steps * minibatch, np.random.default_rng(seed))
+        # One pass over these rows is `steps` steps in one call: scikit-learn's checks cost more than a step does.
+        # One thread: more do not help with products this small, and their number must not change the order of sums.
         with limit_blas():
             network.partial_fit(features[rows], labels[rows], classes=np.arange(self.classes))
         weights, biases = list(network.coefs_), list(network.intercepts_)
-        if self.classes == 2:  # scikit-learn keeps one logit then: class 1's, against a zero for class 0
+        if self.classes == 2:  # scikit-learn then has one logit, that of class 1; class 0 has logit 0
             weights[-1], biases[-1] = np.insert(weights[-1], 0, 0, axis=1), np.insert(biases[-1], 0, 0)
         return FittedMLP(tuple(weights), tuple(biases))
 
     def _check(self, features: Floats, labels: npt.NDArray[np.int64]) -> None:
         checks.integer(self.steps, "steps", least=1)
-        checks.integer(self.batch_rows, "batch_rows", least=1)
+        checks.integer(self.minibatch, "minibatch", least=1)
         if not self.hidden:
-            raise InputError("hidden must name at least one layer: its output is the embedding; got ()")
+            raise InputError("hidden must have at least one layer, whose output is the embedding; got ()")
         checks.matrix(features, "features")
         check_labels(labels, features, self.classes)
 
 
 @dataclass(frozen=True)
 class FittedMLP:
-    """A perceptron's weights and biases, layer by layer: ReLU between them, softmax at the end."""
+    """The weights and biases of a perceptron, by layer: ReLU between layers, softmax at the end."""
 
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
@@ -85,22 +86,22 @@ class FittedMLP:
         return hidden
 
 
-def _make_network(trainer: SklearnMLP, batch_rows: int, seed: int) -> Any:
+def _make_network(trainer: SklearnMLP, minibatch: int, seed: int) -> Any:
     try:
         from sklearn.neural_network import MLPClassifier
     except ImportError:
         raise MissingExtraError("SklearnMLP", "sklearn") from None
     return MLPClassifier(
         hidden_layer_sizes=trainer.hidden,
-        batch_size=batch_rows,
+        batch_size=minibatch,
         learning_rate_init=trainer.learning_rate,
-        shuffle=False,  # the walk is shuffled already
+        shuffle=False,  # the rows are shuffled already
         random_state=seed % 2**32,  # scikit-learn takes no wider seed
     )
 
 
 def _softmax(logits: Floats) -> Floats:
-    """Rows of probabilities; the largest logit is taken off first, so that nothing overflows."""
+    """Rows of probabilities; the largest logit is subtracted first, so that nothing overflows."""
     odds: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
     odds /= odds.sum(axis=1, keepdims=True)
     return odds

@@ -1,13 +1,15 @@
-"""A program as a `Trainer`: paths in, Parquet out, for training that is a black box.
+"""An external program as a `Trainer`: it gets paths and writes Parquet.
 
-The command is called in two ways, with what follows added to it:
+The command is run in two ways, with these arguments appended:
 
     fit --features F.npy --labels L.npy --classes C --seed S --model FOLDER
     predict --model FOLDER --features F.npy --out OUT.parquet
 
-`fit` leaves whatever it likes in the empty FOLDER. `predict` writes a row for each row of F: the columns `p_0`, `p_1`,
-... (or one list column `probabilities`), and beside them `e_0`, `e_1`, ... (or `embeddings`) if strategies or clusters
-need embeddings. The folder lives as long as the model. That the same seed gives the same model is the program's part.
+`fit` writes whatever it needs to the empty FOLDER. `predict` writes one row per row of F: columns `p_0`, `p_1`, ... (or
+one list column `probabilities`), and also `e_0`, `e_1`, ... (or `embeddings`) if strategies or clusters need
+embeddings. The folder is deleted with the model. The program must make sure that the same seed gives the same model.
+
+The command runs with the rights of the user: whoever constructs a `ProgramTrainer` runs code.
 """
 
 import shutil
@@ -25,12 +27,12 @@ from hedgerow import checks, pool
 from hedgerow.errors import EngineError, InputError
 from hedgerow.models.protocol import Floats, Labels, check_labels
 
-TOLD_LINES = 3  # of what a failed program said last
+LAST_LINES = 3  # of the standard error of a failed program, for the message
 
 
 @dataclass(frozen=True)
 class ProgramTrainer:
-    """`command` and its first arguments, such as ("python", "train.py"); `folder` is where it is run."""
+    """`command`: a program and its first arguments, such as ("python", "train.py"); `folder`: where it runs."""
 
     command: tuple[str, ...]
     classes: int
@@ -38,7 +40,7 @@ class ProgramTrainer:
 
     def fit(self, features: Any, labels: Labels, *, seed: int) -> "FittedProgram":
         if not self.command:
-            raise InputError('command must name a program, such as ["python", "train.py"]; got none')
+            raise InputError('command must name a program, such as ["python", "train.py"]; got an empty one')
         check_labels(labels, features, self.classes)
         model = FittedProgram(self, Path(tempfile.mkdtemp(prefix="hedgerow-")))
         weakref.finalize(model, shutil.rmtree, model.path, ignore_errors=True)
@@ -53,7 +55,7 @@ class ProgramTrainer:
 
 @dataclass(frozen=True, eq=False)
 class FittedProgram:
-    """What a program trained, in a folder that goes with this record."""
+    """A model that a program trained, in a folder that is deleted with this record."""
 
     trainer: ProgramTrainer
     path: Path
@@ -69,19 +71,19 @@ class FittedProgram:
         np.save(self.path / "asked.npy", features)
         self.call("predict", {"model": "model", "features": "asked.npy", "out": "out.parquet"}, [])
         if not out.exists():
-            raise EngineError(f"{self.trainer.command[0]} predict ended well but wrote no {out.name}")
+            raise EngineError(f"{self.trainer.command[0]} predict succeeded but did not write {out.name}")
         found = np.array(pool.as_matrix(out, name))
         out.unlink()
         shape = (len(features), found.shape[1] if width is None else width)
         if found.shape != shape:
             raise EngineError(
-                f"{self.trainer.command[0]} predict wrote {name} of {checks.shape_text(found.shape)}, "
-                f"but {checks.shape_text(shape)} were asked for"
+                f"{self.trainer.command[0]} predict wrote {name} of shape {checks.shape_text(found.shape)}, "
+                f"but {checks.shape_text(shape)} is needed"
             )
         return found
 
     def call(self, verb: str, paths: dict[str, str], more: Sequence[str]) -> None:
-        """Run the program to its end; a failure is told with what it said last."""
+        """Run the program; an error has the last lines of its standard error."""
         named = [part for key, name in paths.items() for part in (f"--{key}", str(self.path / name))]
         command = [*self.trainer.command, verb, *named, *more]
         try:
@@ -89,5 +91,7 @@ class FittedProgram:
         except OSError as error:
             raise InputError(f"the program {command[0]!r} cannot be run: {error.strerror or error}") from error
         if done.returncode:
-            said = " | ".join(done.stderr.strip().splitlines()[-TOLD_LINES:]) or "nothing"
-            raise EngineError(f"{command[0]} {verb} failed with code {done.returncode} and said: {said}")
+            last = " | ".join(done.stderr.strip().splitlines()[-LAST_LINES:]) or "nothing"
+            raise EngineError(
+                f"{command[0]} {verb} failed with exit code {done.returncode}; last lines of its standard error: {last}"
+            )

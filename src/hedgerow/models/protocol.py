@@ -1,74 +1,76 @@
-"""What the loop asks of a model: three verbs, or four where questions are answered.
+"""What the loop needs from a model: protocols with two or three methods each.
 
-A `Trainer` is fitted from scratch on features and labels and gives a `Fitted`, which answers with class probabilities
-and with embeddings, the output of its last hidden layer (the paper's section 3.1: "the penultimate layer"). Where a
-label is the answer to a question (row, class), a `QuestionTrainer` begins a model and trains it further in every round
-(section 3.2), and an `Answering` model gives a chance for every row and class. Anything with these methods is a model;
-nothing is inherited or registered.
+A `Trainer` fits a model from scratch on features and labels. The result is a `Fitted`, which predicts class
+probabilities and embeddings, the output of its last hidden layer ("the penultimate layer" in section 3.1 of the paper).
+For (row, class) pairs, a `PairTrainer` begins a model and trains it further in every round (section 3.2); the result is
+a `FittedPairs`, which predicts a probability for every row and class. Any object with these methods will do: nothing is
+inherited or registered. This module imports no numba and no training library.
 """
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError
-from hedgerow.pairs import Pairs
+
+if TYPE_CHECKING:
+    from hedgerow.pairs import Pairs
 
 Floats = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.int64]
 
 
 class Fitted(Protocol):
-    """A trained model: answers for any rows' features, and never changes."""
+    """A trained model of rows. It never changes."""
 
     def probabilities(self, features: Any) -> Floats:
-        """Class probabilities (n, classes), each row summing to 1."""
+        """Class probabilities (n, classes); each row sums to 1."""
 
     def embeddings(self, features: Any) -> Floats:
-        """The last hidden layer's output (n, width)."""
+        """The output of the last hidden layer (n, width)."""
 
 
 class Trainer(Protocol):
-    """How a model is made. `fit` starts from scratch: the same features, labels and seed give the same model."""
+    """Trains models from scratch: the same features, labels and seed give the same model."""
 
     def fit(self, features: Any, labels: Labels, *, seed: int) -> Fitted:
-        """Train on the labeled rows' features; `labels` are class numbers 0.., in the same order."""
+        """Train on the features of the labeled rows; `labels` are class numbers 0.., in the same order."""
 
 
-class Answering(Protocol):
-    """A model of a multi-label pool: answers for any rows' features, and never changes."""
+class FittedPairs(Protocol):
+    """A trained model of a multi-label pool. It never changes."""
 
-    def chances(self, features: Any) -> Floats:
+    def probabilities(self, features: Any) -> Floats:
         """The probability that each row has each class (n, classes), independent of each other."""
 
     def embeddings(self, features: Any) -> Floats:
-        """The last hidden layer's output (n, width)."""
+        """The output of the last hidden layer (n, width)."""
 
 
-class QuestionTrainer(Protocol):
-    """How a model of questions is made and trained further: the same input gives the same model."""
+class PairTrainer(Protocol):
+    """Begins models of (row, class) pairs and trains them further: the same input gives the same model."""
 
-    def begin(self, features: Any = None, pairs: Pairs | None = None, answers: Any = None) -> Answering:
-        """A first model, trained on these questions and answers, bool (m,), if there are any."""
+    def begin(self, features: Any = None, pairs: "Pairs | None" = None, answers: Any = None) -> FittedPairs:
+        """A first model, trained on these pairs and their answers, bool (m,), if any are given."""
 
-    def tune(self, before: Any, features: Any, pairs: Pairs, answers: Any, *, seed: int) -> Answering:
-        """Another model: `before`, one of its own, trained further on these questions about rows of `features`."""
+    def tune(self, before: Any, features: Any, pairs: "Pairs", answers: Any, *, seed: int) -> FittedPairs:
+        """A new model: `before`, a model of this trainer, trained further on these pairs about rows of `features`."""
 
 
 def check_labels(labels: Labels, features: Any, classes: int) -> None:
-    """As many labels as rows, at least one, each a class number below `classes`."""
+    """Check that there is one label per row, at least one, and that each is a class number below `classes`."""
     checks.integer(classes, "classes", least=2)
     checks.same_length({"features": len(features), "labels": len(labels)})
     if len(labels) == 0:
-        raise InputError("a model needs labels to be trained on, got none: draw a seed set first")
+        raise InputError("a model needs labels to train on, got none: draw a seed set first")
     if labels.min() < 0 or labels.max() >= classes:
         bad = labels[(labels < 0) | (labels >= classes)][0]
-        raise InputError(f"labels hold class {bad}, but the classes are 0 to {classes - 1}")
+        raise InputError(f"labels contain class {bad}, but the classes are 0 to {classes - 1}")
 
 
 def draw_walk(n: int, length: int, rng: np.random.Generator) -> Labels:
-    """Rows 0..n-1 in permutation after permutation, until `length` are drawn: every row as often as every other."""
+    """Rows 0..n-1, one permutation after another, cut to `length`: every row is drawn equally often, to within one."""
     passes = -(-length // n)
     return np.concatenate([rng.permutation(n) for _ in range(passes)])[:length]

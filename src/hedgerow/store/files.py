@@ -11,7 +11,7 @@ import re
 import socket
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 
@@ -91,6 +91,23 @@ def _is_alive(process: int) -> bool:
     except PermissionError:  # it belongs to another user
         return True
     return True
+
+
+@contextmanager
+def hold_lock(path: Path) -> Iterator[None]:
+    """Wait until no other process holds the lock of this file, and hold it for the block; it ends with the process.
+
+    Where the system has no such locks, two processes may do the same work twice, but no file is harmed.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with path.open("w") as file:
+        with suppress(OSError):  # some network file systems
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def sync(path: Path) -> None:

@@ -26,7 +26,7 @@ from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.experiments.data.features import load_features
 from hedgerow.experiments.data.files import PUBLICATIONS
 from hedgerow.pool import tables
-from hedgerow.tasks import Task
+from hedgerow.tasks import RowTask
 
 Progress = Callable[[str, float], None]
 
@@ -65,10 +65,10 @@ class Dataset:
                 raise InputError(f"{name} of {self.name} must be class numbers 0 to {self.classes - 1}, and not none")
 
     @property
-    def task(self) -> Task:
+    def task(self) -> RowTask:
         """The dataset as the loop sees it: labels are had by asking."""
         labels = np.asarray(self.labels, np.int64)
-        return Task(self.features, len(labels), labels.__getitem__, self.test_features, self.test_labels)
+        return RowTask(self.features, len(labels), labels.__getitem__, self.test_features, self.test_labels)
 
     @property
     def marks(self) -> tuple[npt.NDArray[Any], ...]:
@@ -219,8 +219,8 @@ class RedundantDigits:
     test_origins: npt.NDArray[np.int64]
 
     @property
-    def task(self) -> Task:
-        return Task(self.images, len(self.images), self.labels.__getitem__, self.test_images, self.test_labels)
+    def task(self) -> RowTask:
+        return RowTask(self.images, len(self.images), self.labels.__getitem__, self.test_images, self.test_labels)
 
 
 def load_redundant_digits(originals: int = 1200, *, seed: int = 0) -> RedundantDigits:

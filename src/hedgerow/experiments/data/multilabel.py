@@ -2,7 +2,7 @@
 
 The Mulan sets (bags of words and of visual words) as scipy files <name>_X.npz and <name>_Y.npz, and GoEmotions
 (comments, 28 emotions) as one Parquet file with columns text, labels and split. Both are read from a folder that the
-user names; nothing is downloaded. `QUESTION_SOURCES` are the multi-label datasets of recipes, by name.
+user names; nothing is downloaded. `PAIR_SOURCES` are the multi-label datasets of recipes, by name.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ class Mulan:
 
     name: str
     negatives: int | None = None
-    unit: ClassVar[str] = "question"
+    unit: ClassVar[str] = "pair"
 
     def check(self, data: Path | None) -> None:
         """Refuse to start without the files."""
@@ -50,7 +50,7 @@ class GoEmotions:
 
     name: str = "goemotions"
     negatives: int | None = None
-    unit: ClassVar[str] = "question"
+    unit: ClassVar[str] = "pair"
 
     def check(self, data: Path | None) -> None:
         """Refuse to start without the files."""
@@ -63,7 +63,7 @@ class GoEmotions:
         return load_goemotions(data, negatives=self.negatives)
 
 
-QUESTION_SOURCES: Mapping[str, Any] = {
+PAIR_SOURCES: Mapping[str, Any] = {
     "words": Words,
     **dict.fromkeys(MULAN, Mulan),
     "goemotions": GoEmotions,

@@ -43,7 +43,7 @@ class Words:
     first: int = FIRST
     negatives: int = NEGATIVES
     typos: int = 0
-    unit: ClassVar[str] = "question"
+    unit: ClassVar[str] = "pair"
 
     def check(self, data: Path | None) -> None:
         """Refuse to start without the word lists; how many questions there are shows when they are read."""

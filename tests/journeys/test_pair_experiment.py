@@ -10,6 +10,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from hedgerow.experiments.recipes import SHELF
@@ -23,8 +24,8 @@ SMALLER = {
     "limit = 200_000": "limit = 3_000",
     "held_out = 20_000": "held_out = 500",
     "first = 10_000": "first = 300",
-    "seed_rows = 20_000": "seed_rows = 600",
-    "batch_rows = 10_000": "batch_rows = 400",
+    "seed_size = 20_000": "seed_size = 600",
+    "batch_size = 10_000": "batch_size = 400",
     "rounds = 4": "rounds = 2",
     "steps = 500": "steps = 15",
     "trials = 5": "trials = 1",
@@ -37,7 +38,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for before, after in SMALLER.items():
         assert before in text
         text = text.replace(before, after)
-    path = tmp_path_factory.mktemp("questions") / "small.toml"
+    path = tmp_path_factory.mktemp("pairs") / "small.toml"
     path.write_text(text, encoding="utf-8")
     return path
 
@@ -65,13 +66,18 @@ def test_killed_and_shared_out_it_ends_the_same(recipe: Path, whole: Path, tmp_p
     assert read_values(out) == read_values(whole)
 
 
-def test_the_report_tells_of_questions(whole: Path, run: Run) -> None:
+def test_the_report_of_pairs(whole: Path, run: Run) -> None:
     done = run("experiment", "report", whole)
     assert done.code == 0, done.error
     assert "cluster-margin, assign" in done.out
     page = (whole / "report.html").read_text(encoding="utf-8")
     check_self_contained(page)
-    for words in ("Average precision by labels", "MiB of select", "cluster-margin-pairs, power 1", "Label savings"):
+    for words in (
+        "Average precision by labels",
+        "selection memory (MiB)",
+        "cluster-margin-pairs, power 1",
+        "Label savings",
+    ):
         assert words in page
     summary = json.loads((whole / "summary.json").read_text())
     bought = np.array(summary["rounds"]["round"]) > 0
@@ -79,6 +85,15 @@ def test_the_report_tells_of_questions(whole: Path, run: Run) -> None:
     assert set(rounds["labeled"]) == {1_000, 1_400}
     assert np.all((rounds["average_precision"] > 0) & (rounds["average_precision"] <= 1))
     assert len(rounds["round"]) == 9 * 2
+
+
+def test_files_name_pairs_and_answers_for_what_they_are(whole: Path) -> None:
+    first, later = (pq.read_table(whole / "trials/000" / name) for name in ("seed.parquet", "margin-400/2.parquet"))
+    for table, size in ((first, 600), (later, 400)):
+        assert table.column_names == ["pair", "answer"]
+        assert len(set(table["pair"].to_pylist())) == size
+        assert set(table["answer"].to_pylist()) == {0, 1}
+    assert not set(first["pair"].to_pylist()) & set(later["pair"].to_pylist())
 
 
 @pytest.fixture
@@ -92,9 +107,9 @@ def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wordfreq", module)
 
 
-def test_more_questions_than_there_are_is_one_line(recipe: Path, run: Run, few_words: None, tmp_path: Path) -> None:
+def test_more_pairs_than_there_are_is_one_line(recipe: Path, run: Run, few_words: None, tmp_path: Path) -> None:
     bad = tmp_path / "bad.toml"
-    bad.write_text(recipe.read_text().replace("batch_rows = 400", "batch_rows = 400_000"))
+    bad.write_text(recipe.read_text().replace("batch_size = 400", "batch_size = 400_000"))
     answer = run("experiment", "run", bad, "--out", tmp_path / "run")
-    one_line(answer, 1, "questions: take smaller batches or fewer rounds")
+    one_line(answer, 1, "pairs: use smaller batches or fewer rounds")
     assert not (tmp_path / "run").exists()

@@ -1,8 +1,8 @@
-"""Torch modules that answer questions (row, class): one logit a class, trained on the questions that were asked.
+"""Torch modules for (row, class) pairs: one logit per class, trained on the pairs that were answered.
 
-A question's loss is the cross-entropy of its own logit; classes that nobody asked about weigh nothing. A model is begun
-once and then trained further, a fixed number of steps a round, as the paper trains on Open Images (section 3.2); the
-optimizer starts afresh every time. The embedding is what the last linear layer reads.
+The loss of a pair is the cross-entropy of its own logit; pairs that were not asked contribute nothing. A model is begun
+once and then trained further for a fixed number of steps per round, as the paper does on Open Images (section 3.2),
+with a new optimizer every time. The embedding is the input of the last linear layer.
 """
 
 from collections.abc import Callable
@@ -34,11 +34,11 @@ BEGIN_SEED = 0  # all trials start from the same first model, as in the paper
 
 
 @dataclass(frozen=True)
-class TorchQuestionTrainer:
-    """`make()` gives a module with a logit a class; `training` is one round's, `first_training` the first model's.
+class TorchPairTrainer:
+    """`make()` returns a module with one logit per class. `training` is that of a round.
 
-    `prepare` turns rows of features into what the module reads: an array, or a tuple of them; `predict_rows` of them go
-    through the module at a time. Needs the extra `torch`.
+    `first_training` is that of the first model. `prepare` turns rows of features into the module's input, an array or a
+    tuple of arrays. Predictions are made `predict_rows` rows at a time. Needs the extra `torch`.
     """
 
     make: Callable[[], Any]
@@ -48,8 +48,8 @@ class TorchQuestionTrainer:
     prepare: Callable[[Any], Any] = as_floats
     predict_rows: int = PREDICT_ROWS
 
-    def begin(self, features: Any = None, pairs: Pairs | None = None, answers: Any = None) -> "AnsweringNetwork":
-        """A fresh module, trained on these questions if there are any."""
+    def begin(self, features: Any = None, pairs: Pairs | None = None, answers: Any = None) -> "FittedPairNetwork":
+        """A new module, trained on these pairs if any are given."""
         torch = import_torch()
         device = choose_device(torch, self.training.device)
         with hold_steady(torch, self.training.threads, BEGIN_SEED):
@@ -60,48 +60,48 @@ class TorchQuestionTrainer:
         return self._train(fresh, features, pairs, answers, self.first_training, BEGIN_SEED)
 
     def tune(
-        self, before: "AnsweringNetwork", features: Any, pairs: Pairs, answers: Any, *, seed: int
-    ) -> "AnsweringNetwork":
-        """A copy of `before`, trained on these questions."""
+        self, before: "FittedPairNetwork", features: Any, pairs: Pairs, answers: Any, *, seed: int
+    ) -> "FittedPairNetwork":
+        """A copy of `before`, trained on these pairs."""
         return self._train(before, features, pairs, answers, self.training, checks.seed(seed))
 
     def _train(
-        self, before: "AnsweringNetwork", features: Any, pairs: Pairs, answers: Any, training: Training, seed: int
-    ) -> "AnsweringNetwork":
+        self, before: "FittedPairNetwork", features: Any, pairs: Pairs, answers: Any, training: Training, seed: int
+    ) -> "FittedPairNetwork":
         training.check()
         checks.same_length({"pairs": len(pairs), "answers": len(answers)})
         if len(pairs) == 0:
-            raise InputError("a model needs answers to be trained on, got none: draw a seed set first")
+            raise InputError("a model needs answers to train on, got none: draw a seed set first")
         pairs.refuse_outside(len(features), self.classes)
         torch, device = import_torch(), before.network.device
         module = deepcopy(before.network.module)
         truth = torch.from_numpy(np.asarray(answers, np.float32)).to(device)
         asked = torch.from_numpy(pairs.classes.astype(np.int64)).to(device)
 
-        def measure_loss(places: npt.NDArray[np.int64], generator: Any) -> Any:
-            batch = load_batch(torch, self.prepare(features[pairs.rows[places]]), device)
-            logits = module(batch).gather(1, asked[places, None])[:, 0]
-            return torch.nn.functional.binary_cross_entropy_with_logits(logits, truth[places])
+        def measure_loss(some: npt.NDArray[np.int64], generator: Any) -> Any:
+            batch = load_batch(torch, self.prepare(features[pairs.rows[some]]), device)
+            logits = module(batch).gather(1, asked[some, None])[:, 0]
+            return torch.nn.functional.binary_cross_entropy_with_logits(logits, truth[some])
 
         with hold_steady(torch, training.threads, seed):
             descend(torch, module, training, len(pairs), measure_loss, np.random.default_rng(seed))
         return self._wrap(torch, module, training, device)
 
-    def _wrap(self, torch: Any, module: Any, training: Training, device: Any) -> "AnsweringNetwork":
+    def _wrap(self, torch: Any, module: Any, training: Training, device: Any) -> "FittedPairNetwork":
         last = find_last(torch, module)
         fitted = FittedNetwork(module.eval(), last, self.prepare, training.threads, device, self.predict_rows)
-        return AnsweringNetwork(fitted)
+        return FittedPairNetwork(fitted)
 
 
 @dataclass(frozen=True, eq=False)
-class AnsweringNetwork:
+class FittedPairNetwork:
     """A trained module whose logits are independent of each other."""
 
     network: FittedNetwork
 
-    def chances(self, features: Any) -> npt.NDArray[np.float32]:
+    def probabilities(self, features: Any) -> npt.NDArray[np.float32]:
         torch = import_torch()
-        return self.network.answer(features, lambda batch: torch.sigmoid(self.network.module(batch)))
+        return self.network.predict(features, lambda batch: torch.sigmoid(self.network.module(batch)))
 
     def embeddings(self, features: Any) -> npt.NDArray[np.float32]:
         return self.network.embeddings(features)

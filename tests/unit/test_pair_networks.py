@@ -1,4 +1,4 @@
-"""Torch modules that answer questions: what they learn, that they go on from one another, and what is refused."""
+"""Torch modules trained on pairs: what they learn, that they are trained further, and what is refused."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import NGrams, build_ngrams
 from hedgerow.experiments.data.texts import Texts, encode_texts
 from hedgerow.kernels.grams import BUCKETS
-from hedgerow.models import TorchQuestionTrainer, Training
+from hedgerow.models import TorchPairTrainer, Training
 from hedgerow.pairs import Pairs
 
 RNG = np.random.default_rng(0)
@@ -17,21 +17,21 @@ TRUTH = RNG.random((60, 3)) < 0.4
 FEATURES = (TRUTH @ np.eye(3, 6) + RNG.normal(0, 0.1, (60, 6))).astype(np.float32)
 PAIRS = Pairs(*np.nonzero(RNG.random((60, 3)) < 0.7))
 ANSWERS = TRUTH[PAIRS.rows, PAIRS.classes]
-QUICK = Training(steps=150, batch_rows=20, learning_rate=0.02)
+QUICK = Training(steps=150, minibatch=20, learning_rate=0.02)
 
 
 def make_module() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 
 
-def make_trainer(training: Training = QUICK) -> TorchQuestionTrainer:
-    return TorchQuestionTrainer(make_module, 3, training, training)
+def make_trainer(training: Training = QUICK) -> TorchPairTrainer:
+    return TorchPairTrainer(make_module, 3, training, training)
 
 
 def test_learns_what_was_asked_and_answers_in_the_promised_shapes() -> None:
     trainer = make_trainer()
     model = trainer.tune(trainer.begin(), FEATURES, PAIRS, ANSWERS, seed=1)
-    chances = model.chances(FEATURES)
+    chances = model.probabilities(FEATURES)
     assert chances.shape == (60, 3)
     assert np.mean((chances > 0.5) == TRUTH) > 0.95
     assert model.embeddings(FEATURES).shape == (60, 8)
@@ -52,22 +52,22 @@ def test_a_class_that_nobody_asked_about_is_left_as_it_was() -> None:
 def test_one_seed_one_model_and_the_one_before_stays() -> None:
     trainer = make_trainer()
     before = trainer.begin(FEATURES, PAIRS, ANSWERS)
-    told = before.chances(FEATURES)
+    told = before.probabilities(FEATURES)
     first, again, other = (
-        trainer.tune(before, FEATURES, PAIRS, ANSWERS, seed=seed).chances(FEATURES) for seed in (1, 1, 2)
+        trainer.tune(before, FEATURES, PAIRS, ANSWERS, seed=seed).probabilities(FEATURES) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
-    np.testing.assert_array_equal(before.chances(FEATURES), told)
-    np.testing.assert_array_equal(trainer.begin(FEATURES, PAIRS, ANSWERS).chances(FEATURES), told)
+    np.testing.assert_array_equal(before.probabilities(FEATURES), told)
+    np.testing.assert_array_equal(trainer.begin(FEATURES, PAIRS, ANSWERS).probabilities(FEATURES), told)
 
 
 def test_a_first_model_goes_on_from_what_it_knows() -> None:
-    one_step = Training(steps=1, batch_rows=20, learning_rate=1e-6)
-    trainer = TorchQuestionTrainer(make_module, 3, one_step, QUICK)
+    one_step = Training(steps=1, minibatch=20, learning_rate=1e-6)
+    trainer = TorchPairTrainer(make_module, 3, one_step, QUICK)
     first = trainer.begin(FEATURES, PAIRS, ANSWERS)
     tuned = trainer.tune(first, FEATURES, PAIRS, ANSWERS, seed=5)
-    np.testing.assert_allclose(tuned.chances(FEATURES), first.chances(FEATURES), atol=1e-4)
+    np.testing.assert_allclose(tuned.probabilities(FEATURES), first.probabilities(FEATURES), atol=1e-4)
 
 
 def test_words_are_told_apart_by_their_letters() -> None:
@@ -75,10 +75,10 @@ def test_words_are_told_apart_by_their_letters() -> None:
     texts = encode_texts(words)
     pairs = Pairs(np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30))
     answers = pairs.rows % 3 == pairs.classes
-    training = Training(steps=80, batch_rows=30, learning_rate=0.1, optimizer="adagrad")
-    trainer = TorchQuestionTrainer(lambda: build_ngrams(8, 16, 3), 3, training, prepare=Texts.list_grams)
+    training = Training(steps=80, minibatch=30, learning_rate=0.1, optimizer="adagrad")
+    trainer = TorchPairTrainer(lambda: build_ngrams(8, 16, 3), 3, training, prepare=Texts.list_grams)
     model = trainer.tune(trainer.begin(), texts, pairs, answers, seed=0)
-    chances = model.chances(encode_texts(["aaaab", "bbbbb", "ccccccccccccccc"]))
+    chances = model.probabilities(encode_texts(["aaaab", "bbbbb", "ccccccccccccccc"]))
     np.testing.assert_array_equal(chances.argmax(axis=1), [0, 1, 2])
     assert model.embeddings(texts).shape == (30, 16)
     # The network's first layer is the mean of the grams' vectors, as the kernel for millions of texts has it.
@@ -92,7 +92,7 @@ def test_words_are_told_apart_by_their_letters() -> None:
 def test_what_cannot_be_trained_is_refused() -> None:
     trainer = make_trainer()
     before = trainer.begin()
-    with pytest.raises(InputError, match="needs answers to be trained on"):
+    with pytest.raises(InputError, match="needs answers to train on"):
         trainer.tune(before, FEATURES, Pairs([], []), np.zeros(0, bool), seed=0)
     with pytest.raises(InputError, match="of classes that are not in 0 to 2"):
         trainer.tune(before, FEATURES, Pairs([0], [3]), np.ones(1, bool), seed=0)
@@ -100,5 +100,5 @@ def test_what_cannot_be_trained_is_refused() -> None:
         trainer.tune(before, FEATURES, Pairs([60], [0]), np.ones(1, bool), seed=0)
     with pytest.raises(InputError, match="answers"):
         trainer.tune(before, FEATURES, PAIRS, ANSWERS[1:], seed=0)
-    with pytest.raises(InputError, match="adagrad without weight decay alone takes"):
+    with pytest.raises(InputError, match="need the optimizer adagrad without weight decay"):
         NGrams(training=Training(optimizer="adam")).check(None)

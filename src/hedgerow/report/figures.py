@@ -1,0 +1,166 @@
+"""Figures: curves as inline SVG, images as tiles, in colors that follow the reader's light or dark mode.
+
+`draw_curves` takes points (series, x, y, error) and knows nothing of where they come from; `paint_tiles` takes images.
+Colors are CSS variables, which `style_colors` defines for a page; `frame_figure` makes a figure a file of its own.
+matplotlib is imported when the first figure is drawn.
+"""
+
+import base64
+import html
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.errors import InputError
+
+Point = tuple[str, float, float, float | None]  # series, x, y, and the half-width of the band around y, if any
+
+# The color of a line on a light and on a dark page, and its marker: of equal weight, and distinguishable by color-blind
+# readers with the help of the markers.
+SERIES = (
+    ("#6b7280", "#a3abb8", "o"),
+    ("#c2410c", "#fb923c", "s"),
+    ("#1d4ed8", "#7aa8ff", "D"),
+    ("#047857", "#34d399", "^"),
+    ("#7e22ce", "#c59cf5", "v"),
+    ("#a16207", "#eac54f", "P"),
+    ("#be185d", "#f48ab8", "X"),
+    ("#0e7490", "#4fd1e8", "<"),
+    ("#111827", "#f3f4f6", "*"),
+)
+# matplotlib has no CSS variables: it draws in these near-blacks, which are then replaced by variables.
+INK, GRID = "#000100", "#000200"
+LEGEND_LETTERS = 54  # of two names side by side that fit below a figure, at its font size
+TICK_LETTERS = 60  # that fit along an axis
+SERIES_STAND_IN = "#0003{:02x}"
+
+# Background of a tile: white for an image that is alone in its group, two alternating tints for groups of several.
+PAPERS = np.array([[255, 255, 255], [255, 214, 153], [173, 216, 255]], np.float64)
+TILE_INK = np.array([24, 24, 32], np.float64)
+
+
+def draw_curves(points: Sequence[Point], *, x: str = "labels", y: str = "accuracy", log: bool = False) -> str:
+    """Curves as inline SVG: one line per series through its points, with a band of one error on either side.
+
+    x, y: the titles of the axes. log: a logarithmic x axis. At most as many series as there are colors in `SERIES`.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    series = list(dict.fromkeys(point[0] for point in points))
+    if len(series) > len(SERIES):
+        raise InputError(f"a figure can show {len(SERIES)} series, got {len(series)}: draw several figures")
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hedgerow", "font.size": 12}):
+        # In inches: readable on a phone. The legend is below the axes.
+        columns = _count_columns(series)
+        figure = Figure(figsize=(6.4, 3.9 + 0.25 * -(-len(series) // columns)), layout="constrained")
+        axes = figure.add_subplot()
+        for number, name in enumerate(series):
+            _draw_curve(axes, [point for point in points if point[0] == name], number)
+        if log:
+            axes.set_xscale("log")
+            axes.minorticks_off()
+        axes.set_xticks(_choose_ticks({point[1] for point in points}))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        _style_axes(axes, x, y)
+        figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK)
+        file = io.StringIO()
+        figure.savefig(
+            file, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
+    return _inline_svg(file.getvalue(), f"Curves: {y} by {x}, for {', '.join(series)}")
+
+
+def _choose_ticks(values: Iterable[float]) -> list[float]:
+    """All of these values from the first on, or every second, third, ... so that their labels do not overlap."""
+    ticks = sorted(values)
+    letters = sum(len(f"{tick:,.0f} ") for tick in ticks)
+    return ticks[:: -(-letters // TICK_LETTERS) or 1]
+
+
+def _count_columns(names: Sequence[str]) -> int:
+    """The columns of a legend: two, or one if two would be cut off."""
+    half = -(-len(names) // 2)
+    widest = sum(max(map(len, column), default=0) for column in (names[:half], names[half:]))
+    return 2 if widest <= LEGEND_LETTERS else 1
+
+
+def _draw_curve(axes: Any, points: Sequence[Point], number: int) -> None:
+    color = SERIES_STAND_IN.format(number)
+    x = [point[1] for point in points]
+    y = np.array([point[2] for point in points])
+    error = np.array([point[3] or 0.0 for point in points])
+    axes.fill_between(x, y - error, y + error, color=color, alpha=0.18, linewidth=0)
+    axes.plot(x, y, color=color, marker=SERIES[number][2], markersize=5, linewidth=2, label=points[0][0])
+
+
+def _style_axes(axes: Any, x: str, y: str) -> None:
+    """Axes in the text color of the page: no frame above and to the right, a faint grid."""
+    axes.set_xlabel(x, color=INK)
+    axes.set_ylabel(y, color=INK)
+    axes.tick_params(colors=INK)
+    axes.grid(color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["bottom", "left"]].set_color(INK)
+
+
+def _inline_svg(text: str, label: str) -> str:
+    """The SVG file of matplotlib as an element of a page: no prolog, no fixed size, colors as CSS variables."""
+    body = text[text.index("<svg") :]
+    head, rest = body.split(">", 1)
+    view = head[head.index('viewBox="') :].split('"')[1]
+    for number in range(len(SERIES)):
+        rest = rest.replace(SERIES_STAND_IN.format(number), f"var(--series-{number})")
+    rest = rest.replace(INK, "var(--ink)").replace(GRID, "var(--grid)")
+    return f'<svg class="figure" role="img" aria-label="{html.escape(label)}" viewBox="{view}">{rest.strip()}'
+
+
+def frame_figure(figure: str) -> str:
+    """A figure of `draw_curves` as the text of an SVG file, in the same colors."""
+    spaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    style = f"<style>{style_colors()}text{{font-family:system-ui,sans-serif!important}}</style>"
+    head, rest = figure.split(">", 1)
+    return f"{head.replace('<svg', f'<svg {spaces}', 1)}>{style}{rest}\n"
+
+
+def style_colors() -> str:
+    """CSS: the color variables of figures and pages, in light and dark mode."""
+    light = "".join(f"--series-{number}:{colors[0]};" for number, colors in enumerate(SERIES))
+    dark = "".join(f"--series-{number}:{colors[1]};" for number, colors in enumerate(SERIES))
+    return (
+        f":root{{color-scheme:light dark;--page:#fff;--ink:#1f2328;--faint:#59636e;--grid:#d8dee4;{light}}}"
+        f"@media(prefers-color-scheme:dark){{:root{{--page:#14171c;--ink:#e6e9ee;--faint:#9aa4b1;--grid:#343a44;{dark}}}}}"
+    )
+
+
+def paint_tiles(images: npt.NDArray[Any], groups: npt.NDArray[np.int64], *, columns: int = 25) -> str:
+    """Images (m, height, width) with ink from 0 to 1 as one PNG (a data URI), `columns` images per line.
+
+    Members of a group are side by side on the same tint, the largest groups first; an image that is alone in its group
+    is on white. So the tinted part of the picture shows how much the images repeat each other.
+    """
+    _, member, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    order = np.lexsort((member, -counts[member]))
+    rank = np.cumsum(np.diff(member[order], prepend=member[order][:1]) != 0)  # number of the group, in display order
+    paper = np.where(counts[member[order]] > 1, 1 + rank % 2, 0)
+    count, height, width = images.shape
+    lines = -(-count // columns)
+    canvas = np.zeros((lines * (height + 1) - 1, columns * (width + 1) - 1, 4), np.uint8)  # the gaps stay transparent
+    for tile in range(count):
+        top, left = tile // columns * (height + 1), tile % columns * (width + 1)
+        ink = np.clip(images[order[tile]], 0, 1)[..., None]  # (height, width, 1)
+        canvas[top : top + height, left : left + width, :3] = PAPERS[paper[tile]] * (1 - ink) + TILE_INK * ink
+        canvas[top : top + height, left : left + width, 3] = 255
+    return _encode_png(canvas)
+
+
+def _encode_png(pixels: npt.NDArray[np.uint8]) -> str:
+    from matplotlib.image import imsave
+
+    file = io.BytesIO()
+    imsave(file, pixels, format="png")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
