@@ -84,7 +84,7 @@ def test_a_missing_library_is_named_before_anything_runs(
     library: str, model: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtraError, match=rf"hedgerow\[{library}\]"):
+    with pytest.raises(MissingExtraError, match=rf"pip install .\.\[{library}\]"):
         model.check(None)
 
 

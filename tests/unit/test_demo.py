@@ -158,6 +158,6 @@ def test_refuses_a_pool_without_originals_or_without_a_test_set(originals: int) 
 
 def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)  # how Python is told that it is not there
-    with pytest.raises(MissingExtraError, match=r"hedgerow\[sklearn\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .\.\[sklearn\]"):
         run_demo(tmp_path / "report.html", quick=True)
     assert not (tmp_path / "report.html").exists()

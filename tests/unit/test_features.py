@@ -39,5 +39,5 @@ def test_other_images_and_sizes_have_files_of_their_own(tmp_path: Path) -> None:
 
 def test_without_the_network_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    with pytest.raises(MissingExtraError, match=r"hedgerow\[experiments\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .\.\[experiments\]"):
         features.load_features(IMAGES, "mine", side=32, cache=tmp_path)

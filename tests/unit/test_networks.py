@@ -130,5 +130,5 @@ def test_labels_are_held_to_the_classes_and_the_module_to_a_linear_layer() -> No
 
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtraError, match=r"hedgerow\[torch\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .\.\[torch\]"):
         TorchTrainer(make_module, 3).fit(*make_blobs(), seed=0)

@@ -110,5 +110,5 @@ def test_too_few_words_and_no_package(lists, monkeypatch):
     with pytest.raises(hr.InputError, match="leave none of 18 for the pool"):
         words.load_words(held_out=10, first=8)
     monkeypatch.setitem(sys.modules, "wordfreq", None)
-    with pytest.raises(hr.MissingExtraError, match=r"hedgerow\[words\]"):
+    with pytest.raises(hr.MissingExtraError, match=r"pip install .\.\[words\]"):
         words.load_words()
