@@ -1,9 +1,9 @@
-"""Claim: certified linkage is nearer to exact than both of the paper's accelerations, at about the same cost.
+"""Claim: certified linkage is closer to exact than both of the paper's accelerations, at about the same cost.
 
-A synthetic pool of 100,000 x 128, average size 10, cosine. `ari`: adjusted Rand index against method="exact".
-`violations`: the share of sampled final clusters that have another cluster closer than the cut of exact, in true
-average linkage by comparing with all; exact has none. `cut`: the threshold, in average linkage (for multiround: of the
-edges of its graphs). CPU seconds of all threads, best of the repeats; exact once.
+A synthetic pool of 100,000 x 128, average size 10, cosine distance. `ari`: adjusted Rand index compared with
+method="exact". `violations`: the share of sampled final clusters that have another cluster closer than the cut of
+exact, found by comparing with all clusters; exact has none. `cut`: the threshold, in average linkage (for
+multiround: over the edges of its graphs). CPU seconds of all threads, best of the repeats; exact ran once.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
-"""Claim: BADGE over the whole pool, without partitions, follows the law of k-means++ at no more than 1.1 times the cost
-of the best plain way, on any kind of data.
+"""Claim: BADGE over the whole pool, without partitions, follows the k-means++ distribution at no more than 1.1 times
+the cost of the best plain method, on any kind of data.
 
-Pools of 128 numbers a row. The plain way folds every center into all distances by products of matrices; both are run on
-three kinds of data, and the potential that each reaches is compared. CPU seconds of all threads unless marked wall. The
-speed-up of all cores is the best wall time on one core against the best on all, in processes that take turns, since a
-shared machine is not equally fast at all times.
+Pools with 128 numbers per row. The plain method folds every center into all distances by matrix products; both run
+on three kinds of data, and the potentials they reach are compared. CPU seconds of all threads unless marked wall.
+The speed-up of all cores is the best wall time on one core over the best on all, in processes that take turns,
+because a shared machine is not equally fast at all times.
 """
 
 import os

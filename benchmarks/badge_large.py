@@ -1,8 +1,9 @@
-"""Claim: BADGE takes 100,000 of 9 million rows without partitions, in 150 CPU seconds and 1.2 times its inputs' memory.
+"""Claim: BADGE selects 100,000 of 9 million rows without partitions, in 150 CPU seconds and 1.2 times the memory of its
+inputs.
 
-The embeddings, 9 million rows of 128 numbers, lie in a file and are read through a memory map, whose pages count into
-the memory; probabilities of two classes are in memory. Checks are included. The clock and the memory are those of one
-run; making the pool is not counted. The speed-up of all cores is wall time against wall time of the same run on one.
+The embeddings, 9 million rows of 128 numbers, are in a file and read through a memory map, whose pages count as
+memory; the probabilities of two classes are in memory. Validation is included. Time and memory are those of one run;
+creating the pool is not counted. The speed-up of all cores is the wall time on one core over the wall time on all.
 """
 
 import os

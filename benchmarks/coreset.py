@@ -1,9 +1,9 @@
 """Claim: greedy k-center by lazy bounds gives the sequence of the plain loop, at least 2.5 times as fast.
 
-50,000 rows of 128 numbers and a batch of 1,000: the plain loop is compiled and reads every row once a center; all
-sequences are compared. Larger pools are compared with a prefix of the plain loop. With labeled rows the first pick
-needs the distances from all of them: on shelves, or all distances by products of matrices, with the same picks after
-that. CPU seconds of all threads unless marked wall.
+50,000 rows of 128 numbers and a batch of 1,000. The plain loop is compiled and reads every row once per center; all
+sequences are compared. Larger pools are compared with a prefix of the plain loop. With labeled rows, the first pick
+needs the distances from all of them: grouped around pivots (`shelves`), or all distances by matrix products, with
+the same picks afterwards. CPU seconds of all threads unless marked wall.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Report: CoreSet takes 100,000 of 9 million rows without partitions; time and memory of one run.
+"""Report: CoreSet selects 100,000 of 9 million rows without partitions; time and memory of one run.
 
-The pool of `badge_large.py`, 9 million rows of 128 numbers in a file, read through a memory map whose pages count into
-the memory. Checks are included; making the pool is not counted. The plain loop says whether the first picks are its.
+The pool of `badge_large.py`: 9 million rows of 128 numbers in a file, read through a memory map whose pages count as
+memory. Validation is included; creating the pool is not counted. The first picks are compared with the plain loop.
 """
 
 import tempfile

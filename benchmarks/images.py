@@ -1,9 +1,10 @@
-"""Certified against exact average linkage on image features: CIFAR-10's 50,000 training images, 1,280 numbers each.
+"""Report: certified compared with exact average linkage on image features, CIFAR-10's 50,000 training images with 1,280
+numbers each.
 
-Features are EfficientNet-lite0's (ImageNet weights, images enlarged to 96 x 96), made once and kept in the scratch
-folder. `--data` names the folder that holds `cifar-10-batches-py`. The cut has an average size of 10; agreement is the
-adjusted Rand index (ARI) with the exact cut, and the invariant is checked for 3,000 clusters. Without `--data`, or
-quick, the run shows on noise around 200 directions that the script works.
+The features are those of EfficientNet-lite0 (ImageNet weights, images enlarged to 96 x 96), computed once and kept
+in the scratch folder. `--data` names the folder that contains `cifar-10-batches-py`. The cut has an average size of
+10; agreement is the adjusted Rand index (ARI) with the exact cut, and the invariant is checked for 3,000 clusters.
+Without `--data`, or with `--quick`, the script runs on noise around 200 directions, to show that it works.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""`import hedgerow` takes under half a second, and kernels are compiled once: the first call with an empty cache of
-machine code, with a filled one, and the second call.
+"""Claim: `import hedgerow` takes under half a second, and kernels are compiled once: the first call with an empty cache
+of compiled code, the first call with a filled cache, and the second call.
 
-Every number is from processes of its own, one after the other; the median of several. `starting` is whole processes,
-the start of the interpreter in them; `calling` is the call alone, imports before it left out.
+Every number is the median of several processes that run one after the other. `starting` measures whole processes,
+including the start of the interpreter; `calling` measures the call alone, without the imports before it.
 """
 
 import os

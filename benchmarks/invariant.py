@@ -1,6 +1,6 @@
-"""What an average-linkage cut must obey, checked exactly: no two clusters are closer than the cut.
+"""What an average-linkage cut must satisfy, checked exactly: no two clusters are closer than the cut.
 
-Every distance between clusters is computed anew from the points in float64: nothing of the code under test is used.
+Every distance between clusters is computed from the points in float64, without the code under test.
 """
 
 import numpy as np

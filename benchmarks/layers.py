@@ -1,7 +1,8 @@
-"""Synthetic pools for the benchmarks of BADGE and CoreSet: what a network's last hidden layer may look like.
+"""Synthetic pools for the benchmarks of BADGE and CoreSet that resemble the last hidden layer of a network.
 
-`clustered`: 2,000 subclusters of very different sizes in 100 classes, rectified; `diffuse`: one Gaussian, nothing to
-find; `tight`: the subclusters are groups of near-duplicates. Probabilities come from a linear layer over the rows.
+`clustered`: 2,000 subclusters of very different sizes in 100 classes, rectified; `diffuse`: one Gaussian without
+structure; `tight`: the subclusters are groups of near-duplicates. Probabilities come from a linear layer over the
+rows.
 """
 
 import numpy as np

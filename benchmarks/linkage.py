@@ -1,14 +1,15 @@
-"""Goal: certified average linkage beside its peers at 20,000 and 50,000 points, and alone at 1 and 10 million.
+"""Goal: certified average linkage compared with other libraries at 20,000 and 50,000 points, and alone at 1 and 10
+million.
 
     python benchmarks/linkage.py                                  all but the last part
     python benchmarks/linkage.py --size 20000                     one part: 20000, 50000, 1000000
     python benchmarks/linkage.py --size 10000000 --scratch DIR    from a file of 5 GB on disk
 
-Pools of `pools.py`, cosine, 128 wide, cut at an average size of 10. Every run has a process of its own, held to as many
-cores as it has threads; kernels are compiled before the clock runs.
-20,000: fastcluster on scipy's `pdist` and on distances made by a matrix product, and ours; labels compared at the cut.
-50,000: scikit-learn's average linkage over a graph of 15 neighbors, and ours. 1M: the shares of the first neighbor
-search (sorting into cells, search) and of what follows, the growth from 100,000, and the price of not knowing the
+Pools of `pools.py`, cosine distance, 128 dimensions, cut at an average size of 10. Every run has its own process,
+limited to as many cores as it has threads; kernels are compiled before the clock starts. 20,000: fastcluster on
+scipy's `pdist` and on distances from a matrix product, and hedgerow; labels are compared at the cut. 50,000:
+scikit-learn's average linkage over a graph of 15 neighbors, and hedgerow. 1M: the shares of the first neighbor
+search (sorting into cells, search) and of what follows, the growth from 100,000, and the cost of not knowing the
 threshold. All runs of a part take turns; ratios are medians over the turns. Violations: sampled clusters that have
 another one closer than the cut, by an exact check.
 """

@@ -1,10 +1,11 @@
-"""Claim: where a pool repeats itself, a tenth to a quarter of a batch by margin asks again what it asks already. Going
-round the 80,000 clusters halves that in a batch of 20,000 and hardly changes it in one of 100,000. One seed, two sizes.
+"""Claim: in a pool with near-duplicates, a tenth to a quarter of a batch selected by margin repeats what it already
+asks. Visiting the 80,000 clusters in turn halves that in a batch of 20,000 and hardly changes it in one of 100,000.
+One seed, two batch sizes, no control with shuffled clusters.
 
-The pool of the recipe `wordlangs-typos`: every word and four copies with a typing error each. After the seed set each
-strategy picks one batch by the same model and clusters. `distinct_questions`: the share of the batch that is left when
-questions about the same class and copies of the same word are counted once; `distinct_words`: different words for a
-question. Badge and coreset ask as in the recipe, in parts.
+The pool of the recipe `wordlangs-typos`: every word and four copies with a typing error each. After the seed set,
+each strategy selects one batch with the same model and clusters. `distinct_questions`: the share of the batch that
+remains if pairs with the same class and copies of the same word are counted once; `distinct_words`: different words
+per pair. Badge and coreset use partitions, as in the recipe.
 """
 
 from dataclasses import replace

@@ -1,10 +1,11 @@
-"""Claim: a million questions out of 43 million (row, class) pairs within seconds, in a few arrays of one number a pair.
+"""Claim: a million of 43 million (row, class) pairs are selected within seconds, in a few arrays of one number per
+pair.
 
-7.2 million rows, 6 questions each out of 42 classes, one in ten labeled, 720,000 clusters. Each strategy runs in a
-process of its own after a small call that loads what is compiled; memory is what comes on top of the inputs.
-Probabilities are one a pair, or where it says so a matrix. `select_pairs` is timed whole, checks included; so is
-making `Pairs`, in order and shuffled. Peers: numpy's argpartition of the margins for `margin`, scikit-learn for average
-precision over 50 million scores with many ties.
+7.2 million rows with 6 pairs each out of 42 classes, one in ten labeled, 720,000 clusters. Each strategy runs in its
+own process after a small call that loads compiled code; memory is in addition to the inputs. Probabilities are given
+per pair, or as a matrix where stated. `select_pairs` is timed as a whole, validation included; so is creating
+`Pairs`, in order and shuffled. Compared with numpy's argpartition of the margins (for `margin`) and with
+scikit-learn's average precision over 50 million scores with many ties.
 """
 
 import time

@@ -1,9 +1,9 @@
-"""Claim: partitions cost quality. Where a pool has near-duplicates, BADGE in 20 parts leaves more than twice the
-k-means potential of the whole run, and random rows more than five times.
+"""Claim: partitions cost quality. In a pool with near-duplicates, BADGE in 20 partitions leaves more than twice the
+k-means potential of a run without partitions, and random rows more than five times.
 
-The potential is the sum of all squared distances (of gradients) from the nearest pick, in units of the whole run's; for
-CoreSet it is the largest distance from the nearest pick. 200,000 rows of 128 numbers, k = 10,000 (CoreSet: 50,000 and
-1,000). `folding always` is k-means++ without a shortcut. Means over two seeds.
+The potential is the sum of all squared distances (of gradients) from the nearest pick, relative to the run without
+partitions; for CoreSet it is the largest distance from the nearest pick. 200,000 rows of 128 numbers, k = 10,000
+(CoreSet: 50,000 and 1,000). `folding always` is k-means++ without a shortcut. Means over two seeds.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
-"""Claim: BADGE is 500 times, CoreSet 50 times as fast as scikit-activeml's, in the same run.
+"""Claim: BADGE is 500 times and CoreSet 50 times as fast as in scikit-activeml, in the same run.
 
-50,000 rows of 128 numbers, 10 classes, a batch of 1,000. scikit-activeml's `Badge` is given the same probabilities by a
-classifier that only hands them out; its `CoreSet` starts from the same labeled row. Its libraries are held to one
-thread, as ours are: more of them fight for small products and only cost it time. CPU seconds. With 100 classes its
-`Badge` needs 10 GiB and is left out.
+50,000 rows of 128 numbers, 10 classes, a batch of 1,000. scikit-activeml's `Badge` receives the same probabilities
+from a classifier that only returns them; its `CoreSet` starts from the same labeled row. Its libraries are limited
+to one thread, as ours are: more threads compete for small products and only slow it down. CPU seconds. With 100
+classes its `Badge` needs 10 GiB and is left out.
 """
 
 import numpy as np

@@ -1,8 +1,9 @@
-"""Claim: Cluster-Margin's pick is 25 times as fast as the same query in DuckDB, in 16 bytes a row beyond its inputs.
+"""Claim: the Cluster-Margin pick is 25 times as fast as the same query in DuckDB, in 16 bytes per row beyond its
+inputs.
 
-10 million rows in 200,000 clusters. DuckDB runs single-threaded over the same arrays, registered as an Arrow table, and
-returns the same counts per cluster. Where every row is a candidate (k_m = n) neither of the two looks for the lowest
-margins. CPU seconds; `select` is timed whole, checks included.
+10 million rows in 200,000 clusters. DuckDB runs single-threaded over the same arrays, registered as an Arrow table,
+and returns the same counts per cluster. If every row is a candidate (k_m = n), neither of the two searches for the
+lowest margins. CPU seconds; `select` is timed as a whole, validation included.
 """
 
 import numpy as np

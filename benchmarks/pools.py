@@ -1,7 +1,7 @@
-"""Synthetic pools for the benchmarks: unit vectors in groups whose sizes have a heavy tail, as embeddings have them.
+"""Synthetic pools for the benchmarks: unit vectors in groups whose sizes have a heavy tail, as is common in embeddings.
 
-A group's center is a class center plus an offset, its members are the center plus noise; both live on a spectrum that
-decays, so that the intrinsic dimension is far below d. One in two hundred rows is an exact copy of another.
+A group's center is a class center plus an offset, and its members are the center plus noise; both have a decaying
+spectrum, so that the intrinsic dimension is far below d. One in two hundred rows is an exact copy of another.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What every benchmark script shares: its options, the machine it ran on, the clock, the memory, the file of results.
+"""Shared by all benchmark scripts: options, machine, clock, memory and the file of results.
 
     from runner import arguments, measure, save
 
@@ -6,9 +6,10 @@
     results = {"ours": measure(lambda: ...), "numpy": measure(lambda: ...)}
     save("name", seed=0, settings={"n": n, "quick": options.quick}, results=results, options=options)
 
-One script a claim, its peers in the same run. A quick run shows that the script works; its numbers mean nothing, so it
-writes no file unless `--out` names one. CPU seconds are those of the whole process, all of its threads together: on a
-busy machine they are the steadier number, and they are larger than the wall seconds where several threads work.
+There is one script per claim, and the libraries it compares with run in the same run. A quick run shows that the
+script works; its numbers mean nothing, so it writes no file unless `--out` names one. CPU seconds are those of the
+whole process with all its threads: on a busy machine they are more stable than wall seconds, and larger where
+several threads work.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Goal: the 7.2 million words of `wordfreq` in clusters of 10 on average, on two cores within 5 minutes and 12 GiB.
+"""Goal: cluster the 7.2 million words of `wordfreq` at an average size of 10, on two cores within 5 minutes and 12 GiB.
 
 Real embeddings: hashed character 1- to 4-grams, the mean of their 64-d vectors, one hidden layer of 128 (the
-embedding), trained for a few epochs to tell which languages list a word. Written once to the scratch folder (3.7 GB)
-in random order and read from there as a memory map, whose pages count into the peak; the peak without them is told too.
-Also the first million words, on one core and on two. Violations: of 3,000 sampled clusters, those that have another
-one closer than the cut, by an exact check.
+embedding), trained for a few epochs to predict which languages list a word. Written once to the scratch folder (3.7
+GB) in random order and read from there as a memory map, whose pages count in the peak; the peak without them is
+reported too. Also the first million words, on one core and on two. Violations: of 3,000 sampled clusters, those that
+have another one closer than the cut, by an exact check.
 """
 
 import os

@@ -236,9 +236,10 @@ def judge(relation: str, verdict: str) -> str:
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
-    """Rows with the same keys, in Markdown."""
+    """Rows with the same keys, in Markdown; a number is not torn from its error or its unit."""
     lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return re.sub(r"(?<=\d) (?=[±%])|(?<=±) (?=\d)", "\N{NO-BREAK SPACE}", text)
 
 
 def draw(result: dict[str, Any]) -> dict[str, str]:
