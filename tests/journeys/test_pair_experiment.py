@@ -17,6 +17,8 @@ from hedgerow.experiments.recipes import SHELF
 from page import check_self_contained
 from shell import Run, call, one_line, read_values, start
 
+pytest.importorskip("torch")  # absent in `make test-lowest`
+
 STAND_INS = Path(__file__).resolve().parents[1] / "stand_ins"  # wordfreq, without its 7 million words
 PATHS = os.pathsep.join([str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])])
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PATHS}

@@ -15,6 +15,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (3, 3, 32, 32), np.uint8)
 def test_features_are_made_once_and_mapped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("torch")  # absent in `make test-lowest`
     told: list[str] = []
     made = features.load_features(
         IMAGES, "mine", side=32, cache=tmp_path / "cache", progress=lambda phase, _: told.append(phase)
