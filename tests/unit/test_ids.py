@@ -107,29 +107,6 @@ def test_hashes_that_meet_are_no_twins(monkeypatch: pytest.MonkeyPatch) -> None:
         read_ids(pa.table({"id": ["a", "b", "cc", "a"]}))
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
-def test_two_files_name_the_same_ids(tmp_path: Path, kind: Any) -> None:
-    ids = pa.array(np.arange(N)).cast(kind)
-
-    def opened(name: str, ids: Any, group: int, like: Ids | None = None) -> Ids | None:
-        path = write(tmp_path / f"{name}.parquet", {"id": ids}, row_group_size=group)
-        return open_ids(path, like=like)
-
-    first = opened("first", ids, 100)
-    assert opened("same", ids, 33, first) is not None
-    with pytest.raises(
-        InputError, match=r"do not match: .*has 0 in row 0, where .*has 499: .*in another order, so sort"
-    ):
-        opened("turned", ids[::-1], 100, first)
-    other = pa.concat_arrays([ids[:200], pa.array([1000]).cast(kind), ids[201:]])
-    with pytest.raises(InputError, match=r"has 200 in row 200, where .* has 1000$"):
-        opened("other", other, 100, first)
-    with pytest.raises(InputError, match="has 499"):
-        opened("short", ids[:499], 100, first)
-    with pytest.raises(InputError, match=r"holds (strings|whole numbers), column 'id' of .* holds"):
-        opened("kind", ids.cast(pa.int64() if kind == pa.string() else pa.string()), 100, first)
-
-
 # Joining by id
 
 

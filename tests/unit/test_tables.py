@@ -83,7 +83,7 @@ def test_an_empty_column_and_one_with_a_null_are_encoded_or_refused() -> None:
         ("margins", r"name one \(--column, or column= of hedgerow.pool.as_vector\)"),
         ("clusters", r"name one \(column= of hedgerow.pool.as_vector\)"),
         ("ids", r"name one \(--id-column, or id_column= of hedgerow.pool.open_matrix\)"),
-        ("classes", r"name one \(--class-column\)"),
+        ("classes", r"name one \(--class-column, or class_column= of select_pairs\)"),
         ("rows", "rename all but one$"),
     ],
 )
@@ -101,6 +101,7 @@ def test_the_options_in_messages_exist() -> None:
 
     from typer.main import get_command
 
+    import hedgerow
     from hedgerow import pool
     from hedgerow.cli import app
 
@@ -109,5 +110,7 @@ def test_the_options_in_messages_exist() -> None:
     options = set(re.findall(r"--[a-z-]+", text))
     assert options == {"--column", "--id-column", "--class-column"}
     assert options <= known
-    for argument, function in re.findall(r"(\w+)= of hedgerow.pool.(\w+)", text):
-        assert argument in inspect.signature(getattr(pool, function)).parameters
+    arguments = re.findall(r"(\w+)= of (hedgerow.pool.)?(\w+)", text)
+    assert len(arguments) > 5
+    for argument, inside, function in arguments:
+        assert argument in inspect.signature(getattr(pool if inside else hedgerow, function)).parameters

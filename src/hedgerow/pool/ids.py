@@ -85,7 +85,7 @@ class Ids:
             if not bool(np.all(numbers[1:] > numbers[:-1])):  # ascending ids are distinct, and common
                 checks.distinct(numbers, self.title)
             return
-        hashes = _digest(self)
+        hashes = _sort_hashes(self)
         met = hashes[1:][hashes[1:] == hashes[:-1]]
         if len(met):
             equal = set(met.tolist())
@@ -104,23 +104,18 @@ def find_ids(table: Table, column: str | None = None) -> Ids | None:
     return Ids(table.n, check_id_dtype(table.dtype(column), title), title, table.select([column]), column)
 
 
-def open_ids(source: Any, column: str | None = None, *, name: str = "ids", like: Ids | None = None) -> Ids | None:
-    """The ids of a source, all of them checked; None if it has no id column.
+def open_ids(source: Any, column: str | None = None, *, name: str = "ids") -> Ids | None:
+    """The ids of a source, all read and found to be distinct; None if it has no id column.
 
-    `name`: what messages call the source. `like`: the ids of another file about the same pool, which must be the same
-    ids in the same order.
+    `name`: what messages call the source.
     """
     opened = tables.open_rows(source, name)
     if not isinstance(opened, Table):
         tables.refuse_column(column, name, source)
         return None
     ids = find_ids(opened, column)
-    if ids is None:
-        return None
-    if like is None:
+    if ids is not None:
         ids.refuse_duplicates()
-    else:
-        _refuse_others(ids, like)
     return ids
 
 
@@ -132,7 +127,7 @@ def align(ids: Ids, like: Ids, *, partial: bool = False) -> npt.NDArray[np.int64
     """
     if ids.dtype != like.dtype:
         raise InputError(f"{like.title} holds {describe_kind(like)}, but {ids.title} holds {describe_kind(ids)}")
-    if ids.n == like.n and _first_difference(ids, like) is None:
+    if ids.n == like.n and _are_equal(ids, like):
         return None
     import pyarrow.compute as pc
 
@@ -195,32 +190,17 @@ def describe_kind(ids: Ids | npt.NDArray[Any]) -> str:
     return "whole numbers" if ids.dtype.kind in "iu" else "strings" if ids.dtype.kind in "OU" else f"{ids.dtype}"
 
 
-def _refuse_others(second: Ids, first: Ids) -> None:
-    """The same ids in the same order, which makes them as distinct as the first are."""
-    checks.same_length({first.title: first.n, second.title: second.n})
-    if first.dtype != second.dtype:
-        raise InputError(f"{first.title} holds {describe_kind(first)}, {second.title} holds {describe_kind(second)}")
-    row = _first_difference(first, second)
-    if row is not None:
-        one, other = first.read(row, row + 1)[0], second.read(row, row + 1)[0]
-        text = f"{first.title} has {one} in row {row}, where {second.title} has {other}"
-        if np.array_equal(_digest(first), _digest(second)):
-            text += ": the ids are the same in another order, so sort both files by id"
-        raise InputError(f"the ids do not match: {text}")
-
-
-def _first_difference(first: Ids, second: Ids) -> int | None:
-    """The first row whose ids differ; both have the same length and may be cut into different batches."""
+def _are_equal(first: Ids, second: Ids) -> bool:
+    """Whether two of the same length have the same ids in the same order; their batches may differ in size."""
     others = second.chunks()
     ahead = np.empty(0, second.dtype)
-    for start, chunk in first.chunks():
+    for _, chunk in first.chunks():
         while len(ahead) < len(chunk):
             ahead = np.concatenate([ahead, next(others)[1]])
-        differ = chunk != ahead[: len(chunk)]
-        if differ.any():
-            return start + int(np.argmax(differ))
+        if (chunk != ahead[: len(chunk)]).any():
+            return False
         ahead = ahead[len(chunk) :]
-    return None
+    return True
 
 
 def _refuse_duplicates_of(ids: Ids, like: Ids, matched: npt.NDArray[np.int64]) -> None:
@@ -244,14 +224,12 @@ def _as_arrow(ids: Ids) -> Any:
     return pa.chunked_array([pa.array(values, pa.large_string()) for _, values in ids.chunks()], pa.large_string())
 
 
-def _digest(ids: Ids) -> npt.NDArray[np.int64]:
-    """The ids, or for strings their hashes, in ascending order: 8 bytes per row."""
-    pieces = ids.chunks()
-    if ids.dtype == np.object_:
-        pieces = ((start, np.fromiter(map(hash, values), np.int64, len(values))) for start, values in pieces)
-    numbers = tables.fill(np.empty(ids.n, np.int64), pieces)
-    numbers.sort()
-    return numbers
+def _sort_hashes(ids: Ids) -> npt.NDArray[np.int64]:
+    """The hashes of strings in ascending order: 8 bytes per row."""
+    pieces = ((start, np.fromiter(map(hash, values), np.int64, len(values))) for start, values in ids.chunks())
+    hashes = tables.fill(np.empty(ids.n, np.int64), pieces)
+    hashes.sort()
+    return hashes
 
 
 def _index_ids(wanted: npt.NDArray[Any]) -> tuple[Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]], int]:

@@ -27,14 +27,20 @@ class Listing:
     """rows: those of the pool that are listed, ascending, each once. unknown: how many listed ids the pool lacks."""
 
     rows: npt.NDArray[np.int64]
-    unknown: int
+    unknown: int = 0
+    first_unknown: str = ""  # the first of them, and where it is listed
 
 
 def find_rows(
     source: Any, name: str, n: int, ids: Ids | None, *, id_column: str | None = None
 ) -> npt.NDArray[np.int64]:
     """The rows of a pool of n rows that a source lists, ascending, each once; an id that the pool lacks is an error."""
-    return read_listing(source, name, n, ids, id_column=id_column, partial=False).rows
+    listing = read_listing(source, name, n, ids, id_column=id_column)
+    if listing.unknown:
+        raise InputError(
+            f"{name}: {listing.unknown:,} of the ids listed are not in the pool, the first is {listing.first_unknown}"
+        )
+    return listing.rows
 
 
 def read_listing(
@@ -46,7 +52,7 @@ def read_listing(
     of the usual names. `partial`: count ids that the pool lacks; otherwise they are an error.
     """
     listed = np.zeros(n, np.bool_)
-    unknown = 0
+    unknown, first = 0, ""
     for one in _split(source, name):
         values, are_rows = _read_values(one, name, ids, id_column)
         title = f"{name} ({one})" if isinstance(one, str) else name
@@ -56,10 +62,12 @@ def read_listing(
         elif ids is not None and not are_rows:
             rows = match_ids(values, ids, title, partial=partial)
             listed[rows[rows >= 0]] = True
-            unknown += int((rows < 0).sum())
+            if (rows < 0).any():
+                first = first or f"{values[int(np.argmin(rows))]!s} in {title}"
+                unknown += int((rows < 0).sum())
         else:
             listed[_check_rows(values, n, title, are_rows)] = True
-    return Listing(np.flatnonzero(listed), unknown)
+    return Listing(np.flatnonzero(listed), unknown, first)
 
 
 def _split(source: Any, name: str) -> list[Any]:

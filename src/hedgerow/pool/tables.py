@@ -162,7 +162,7 @@ def _option(name: str) -> str:
     if name in ("rows", "picks"):
         return ""
     if name == "classes":
-        return " (--class-column)"
+        return " (--class-column, or class_column= of select_pairs)"
     if name == "ids":
         return " (--id-column, or id_column= of hedgerow.pool.open_matrix)"
     function = "as_vector" if name in VECTOR_NAMES else "open_matrix"
