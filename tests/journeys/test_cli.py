@@ -67,6 +67,17 @@ def test_cluster_writes_what_the_function_gives(files: Path, run: Run, pool: str
     assert (kept.threshold, kept.metric, kept.method) == (expected.threshold, expected.metric, expected.method)
 
 
+def test_cluster_takes_the_options_of_its_method(files: Path, run: Run) -> None:
+    options = ("--neighbors", 3, "--rounds", 2, "--average-size", 4)
+    assert run("cluster", "pool.npy", "-o", "out.parquet", "--method", "multiround", *options).code == 0
+    expected = hr.cluster(files / "pool.npy", method=hr.Multiround(neighbors=3, rounds=2), average_size=4)
+    assert hr.Clusters.load("out.parquet").labels.tolist() == expected.labels.tolist()
+    other = hr.cluster(files / "pool.npy", method=hr.Multiround(), average_size=4)
+    assert expected.labels.tolist() != other.labels.tolist()
+    answer = run("cluster", "pool.npy", "-o", "other.parquet", "--method", "certified", "--slack", 0.5)
+    one_line(answer, 1, "slack must be at least 1, got 0.5")
+
+
 def test_cluster_tells_a_program(files: Path, run: Run) -> None:
     answer = run("cluster", "pool.npy", "-o", "out.parquet", "--threshold", 0.4, "--metric", "sqeuclidean", "--json")
     told = json.loads(answer.out)

@@ -214,6 +214,18 @@ def test_numbers_of_numpy_are_numbers(points, tmp_path):
     assert type(made.threshold) is float
 
 
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_progress_is_shown_reported_or_refused(points, metric):
+    shown, reported = hr.cluster(points, metric=metric, progress=True), []
+    assert hr.cluster(points, metric=metric, progress=lambda *what: reported.append(what)).threshold == shown.threshold
+    assert bool(reported) == (metric == "cosine")
+    for call in (hr.cluster, hr.linkage):
+        with pytest.raises(hr.InputError, match="progress must be True, False or a callable"):
+            call(points, metric=metric, progress=3)
+    with pytest.raises(hr.InputError, match="progress must be"):
+        hr.cluster(points).find_nearest(points, progress="yes")
+
+
 FORMS = {
     "columns first": np.asfortranarray,
     "read-only": lambda points: np.frombuffer(points.tobytes(), points.dtype).reshape(points.shape),

@@ -42,6 +42,11 @@ def cluster(
         ),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="For the method multiround: number of rounds. Default: 3.")] = None,
+    neighbors: Annotated[int | None, typer.Option(help="Length of the neighbor lists. Default: 15.")] = None,
+    slack: Annotated[
+        float | None,
+        typer.Option(help="For certified and assign: 1 certifies every merge, larger values are faster. Default: 1.1."),
+    ] = None,
     zeros: Annotated[
         str, typer.Option(help="Rows of zeros under cosine distance: refuse, or singletons (one cluster each).")
     ] = "refuse",
@@ -84,6 +89,8 @@ def cluster(
         method=method,
         subset=None if subset is None else _read_subset(subset, embeddings.n, embeddings.ids, id_column),
         rounds=rounds,
+        neighbors=neighbors,
+        slack=slack,
         zeros=zeros,
         centroids=centroids,
         seed=seed,

@@ -276,13 +276,14 @@ def cluster(
         cut = hac.Cut(average_size=min(AVERAGE_SIZE, max(1, matrix.n)))
     cut.most_clusters(matrix.n)  # refuses an average size that cannot be reached
     row_ids = matrix.ids if ids is None else read_ids(ids, matrix.n)
-    if row_ids is not None:
+    if ids is None and row_ids is not None:
         row_ids.refuse_duplicates()
-    if metric == "euclidean":
-        return replace(cut_quadratic(matrix.array(), chosen, cut), row_ids=row_ids)
     with use_team(threads) as team, watch(progress) as report:
-        job = hac.Job(cut, seed, team, report, workdir)
-        made = cluster_points(matrix.array(), metric, chosen, job, zeros, centroids)
+        if metric == "euclidean":
+            made = cut_quadratic(matrix.array(), chosen, cut)
+        else:
+            job = hac.Job(cut, seed, team, report, workdir)
+            made = cluster_points(matrix.array(), metric, chosen, job, zeros, centroids)
     return replace(made, row_ids=row_ids)
 
 

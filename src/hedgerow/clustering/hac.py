@@ -121,9 +121,9 @@ def linkage(
         checks.integer(threads, "threads", least=1)
     raw = pool.as_matrix(embeddings, "embeddings")
     cut.most_clusters(len(raw))  # refuses an average size that cannot be reached
-    if metric == "euclidean":
-        return grow_quadratic(raw, cut.threshold)
     with use_team(threads) as team, watch(progress) as report:
+        if metric == "euclidean":
+            return grow_quadratic(raw, cut.threshold)
         vectors = open_vectors(raw, metric, np.float32, team)
         return grow_tree(vectors, chosen, Job(cut, seed, team, report, workdir))
 
