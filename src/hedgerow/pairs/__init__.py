@@ -110,8 +110,8 @@ def select_pairs(
 
     Inputs per row are joined by id as in `select`; probabilities (m,) in a table that has the columns of the pairs are
     joined by pair. Pairs without predictions are not candidates, and `batch.settings["without_predictions"]` counts
-    them. column, id_column, class_column: the columns of the probabilities, ids and classes, where the names do not say
-    so.
+    those of them that are not labeled. column, id_column, class_column: the columns of the probabilities, ids and
+    classes, where the names do not say so.
 
     labeled: a bool mask (m,) over the pairs, positions, or the path of a file that lists pairs (.parquet, .csv, .jsonl)
     or positions (.npy), or a list of such paths. ignore_unknown: leave out ids and pairs that are not in the pool,
@@ -128,11 +128,12 @@ def select_pairs(
         given = _open(sources, column, Columns(id_column, class_column), ignore_unknown)
         wanted = _check_needs(name, chosen, given)
         mask, ignored = _find_labeled(labeled, given.named, ignore_unknown)
-        closed = mask if given.absent is None else given.absent if mask is None else mask | given.absent
+        absent = inputs.drop_labeled(given.absent, mask)
+        closed = mask if absent is None else absent if mask is None else mask | absent
         available = len(given.pairs) - (0 if closed is None else int(np.count_nonzero(closed)))
         if k > available and not allow_short:
-            raise PoolExhaustedError(k, available, "pairs" if given.absent is None else "pairs with predictions")
-        view = _look(given, closed, wanted)
+            raise PoolExhaustedError(k, available, "pairs" if absent is None else "pairs with predictions")
+        view = _look(given, closed, absent, wanted)
         report("selecting", 0.5)
         index = _pick(name, chosen, view, min(k, available), seed, allow_short)
     settings = {
@@ -140,7 +141,7 @@ def select_pairs(
         "k": k,
         "n": len(given.pairs),
         "labeled": 0 if mask is None else int(np.count_nonzero(mask)),
-        "without_predictions": 0 if given.absent is None else int(np.count_nonzero(given.absent)),
+        "without_predictions": 0 if absent is None else int(np.count_nonzero(absent)),
         "ignored": ignored + given.ignored,
         "inputs": inputs.describe_inputs({**sources, "labeled": labeled}),
     }
@@ -286,7 +287,7 @@ def _check_needs(name: str, chosen: Any, given: Given) -> frozenset[str]:
     return needs
 
 
-def _look(given: Given, closed: Mask | None, wanted: frozenset[str]) -> PairView:
+def _look(given: Given, closed: Mask | None, absent: Mask | None, wanted: frozenset[str]) -> PairView:
     """The view of what is given, checked; matrices are read only where they are wanted."""
     joined, pairs = given.joined, given.pairs
     matrix = joined.inputs["probabilities"].data if "probabilities" in joined else None
@@ -306,7 +307,7 @@ def _look(given: Given, closed: Mask | None, wanted: frozenset[str]) -> PairView
     embeddings = joined.inputs["embeddings"].data if "embeddings" in wanted & joined.inputs.keys() else None
     return PairView(
         pairs, joined.n, closed, margins, chances, row_margins,
-        None if embeddings is None else read_embeddings(embeddings), clusters, given.absent,
+        None if embeddings is None else read_embeddings(embeddings), clusters, absent,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from hedgerow.strategies.view import NO_MASK, View
 class PairView:
     """m pairs of a pool of n rows; what was not given, or not needed, is None.
 
-    Per pair: labeled bool (m,), the pairs that may not be picked: labeled ones, and those without predictions, which
+    Per pair: labeled bool (m,), the pairs that may not be picked: labeled ones, and others without predictions, which
     `absent` marks; probabilities (m,) that the answer is yes; margins float32 (m,). Per row: row_margins float32 (n,),
     embeddings (n, d), clusters int32 (n,).
     """

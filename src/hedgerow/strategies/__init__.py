@@ -99,7 +99,8 @@ def select(
 
     Inputs with an id column are joined by id, whatever their order. The order of the pool, which is what `row` means,
     is that of the embeddings if they are given, else that of the clusters, else that of the predictions. Predictions
-    may lack rows of the pool: these are not candidates, and `batch.settings["without_predictions"]` counts them.
+    may lack rows of the pool: these are not candidates, and `batch.settings["without_predictions"]` counts those of
+    them that are not labeled.
     Inputs without ids are matched by position. id_column: the column with the ids, where its name does not say so.
 
     labeled: a bool mask (n,), rows, or the path of a file that lists ids or rows (.parquet, .csv, .jsonl, .txt, .npy),
@@ -121,7 +122,7 @@ def select(
         mask, ignored = inputs.find_labeled(
             labeled, joined.n, joined.ids, id_column=id_column, ignore_unknown=ignore_unknown
         )
-        absent = joined.find_absent()
+        absent = inputs.drop_labeled(joined.find_absent(), mask)
         closed = mask if absent is None else absent if mask is None else mask | absent
         available = joined.n if closed is None else joined.n - int(np.count_nonzero(closed))
         if k > available and not allow_short:

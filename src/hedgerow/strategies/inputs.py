@@ -204,6 +204,14 @@ def find_labeled(
     return mask, listing.unknown
 
 
+def drop_labeled(absent: Mask | None, labeled: Mask | None) -> Mask | None:
+    """What is without predictions and not labeled; None if there is nothing."""
+    if absent is None or labeled is None:
+        return absent
+    absent = absent & ~labeled
+    return absent if absent.any() else None
+
+
 def list_paths(source: Any) -> list[str] | None:
     """A path, or a list of paths, as a list; None for anything else."""
     if isinstance(source, (str, os.PathLike)):

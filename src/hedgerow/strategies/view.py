@@ -19,7 +19,7 @@ NO_MASK = freeze(np.zeros(0, np.bool_))  # what kernels take if nothing is label
 class View:
     """A pool of n rows; what was not given, or not needed, is None.
 
-    labeled: bool (n,), the rows that may not be picked: labeled ones, and those without predictions, which `absent`
+    labeled: bool (n,), the rows that may not be picked: labeled ones, and others without predictions, which `absent`
     marks. margins: float32 (n,), finite, >= 0 and without negative zeros. probabilities (n, C) and embeddings (n, d):
     float16, float32 or float64, perhaps a memmap. clusters: int32 (n,), 0 or more. owners: int64 (n,), where several
     rows share an embedding: the row of the embeddings for each.

@@ -1,0 +1,296 @@
+"""Inputs with ids are joined by id, whatever their order; the batch is the same by id."""
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hedgerow as hr
+
+N, CLASSES, K = 120, 4, 25
+IDS = np.array([f"id-{row * 7919 % 1000:03}" for row in range(N)], object)  # distinct, in no order
+NUMBERS = np.arange(N) * 7919 % 100_003
+KEYS = ("embeddings", "clusters", "predictions")
+
+
+def make_pool():
+    rng = np.random.default_rng(0)
+    return {
+        "embeddings": rng.normal(size=(N, 5)).astype(np.float32),
+        "clusters": rng.integers(0, 30, N).astype(np.int32),
+        "probabilities": rng.dirichlet(np.ones(CLASSES), N).astype(np.float32),
+    }
+
+
+def as_table(key, values, ids, order):
+    names = {"embeddings": "embedding", "clusters": "cluster", "probabilities": "probabilities", "logits": "logits"}
+    column = [list(values[row]) for row in order] if values.ndim == 2 else values[order]
+    return pa.table({"id": ids[order], names.get(key, key): column})
+
+
+def shuffled(seed):
+    return np.random.default_rng(seed).permutation(N)
+
+
+@pytest.mark.parametrize("name", list(hr.STRATEGIES))
+@pytest.mark.parametrize("turned", [some for count in (1, 2) for some in combinations(KEYS, count)], ids="+".join)
+def test_any_order_of_any_input(name, turned):
+    """Against arrays in the order that the rule gives the pool: that of the embeddings, if they are given."""
+    pool = make_pool()
+    orders = {key: shuffled(at) if key in turned else np.arange(N) for at, key in enumerate(KEYS)}
+    base = orders["embeddings"]
+    labeled = np.arange(0, N, 9)
+    expected = hr.select(name, K, **{key: values[base] for key, values in pool.items()}, labeled=labeled, seed=4)
+    given = {
+        "embeddings": as_table("embeddings", pool["embeddings"], IDS, base),
+        "clusters": as_table("clusters", pool["clusters"], IDS, orders["clusters"]),
+        "predictions": as_table("probabilities", pool["probabilities"], IDS, orders["predictions"]),
+    }
+    batch = hr.select(name, K, **given, labeled=labeled, seed=4)
+    assert batch.rows.tolist() == expected.rows.tolist()
+    assert batch.ids.tolist() == IDS[base][expected.rows].tolist()
+    assert batch.clusters.tolist() == expected.clusters.tolist()
+    if expected.margins is not None:
+        assert batch.margins.tolist() == expected.margins.tolist()
+    assert batch.settings["without_predictions"] == 0
+
+
+@pytest.mark.parametrize("form", ["probabilities", "margins", "logits"])
+@pytest.mark.parametrize("ids", [IDS, NUMBERS], ids=["strings", "numbers"])
+def test_any_form_of_predictions_is_joined_to_clusters(form, ids, tmp_path):
+    pool = make_pool()
+    logits = np.log(pool["probabilities"])
+    values = {"probabilities": pool["probabilities"], "margins": hr.margins(pool["probabilities"]), "logits": logits}
+    order = shuffled(5)
+    pq.write_table(as_table(form, values[form], ids, order), tmp_path / "predictions.parquet")
+    pq.write_table(as_table("clusters", pool["clusters"], ids, np.arange(N)), tmp_path / "clusters.parquet")
+    expected = hr.select("cluster-margin", K, clusters=pool["clusters"], **{form: values[form]})
+    files = {form: tmp_path / "predictions.parquet", "clusters": tmp_path / "clusters.parquet"}
+    batch = hr.select("cluster-margin", K, **files)
+    assert batch.rows.tolist() == expected.rows.tolist()
+    assert batch.ids.tolist() == ids[expected.rows].tolist()
+    # Without clusters, the predictions have the order of the pool.
+    alone = hr.select("margin", K, **{form: files[form]})
+    assert sorted(alone.ids) == sorted(ids[order][alone.rows])
+
+
+def test_clusters_carry_their_ids(tmp_path):
+    pool, order = make_pool(), shuffled(6)
+    clusters = hr.cluster(as_table("embeddings", pool["embeddings"], IDS, np.arange(N)), average_size=4)
+    clusters.save(tmp_path / "clusters.parquet")
+    predictions = as_table("probabilities", pool["probabilities"], IDS, order)
+    expected = hr.select("cluster-margin", K, clusters=clusters.labels, probabilities=pool["probabilities"])
+    for given in (clusters, hr.Clusters.load(tmp_path / "clusters.parquet"), tmp_path / "clusters.parquet"):
+        batch = hr.select("cluster-margin", K, clusters=given, probabilities=predictions)
+        assert batch.rows.tolist() == expected.rows.tolist()
+
+
+@pytest.mark.parametrize("name", list(hr.STRATEGIES))
+@pytest.mark.parametrize("form", ["probabilities", "logits"])
+def test_rows_without_predictions_are_not_candidates(name, form):
+    pool = make_pool()
+    known = shuffled(7)[: N // 2]
+    labeled = np.arange(0, N, 5)
+    values = pool["probabilities"] if form == "probabilities" else np.log(pool["probabilities"])
+    given = {
+        "embeddings": as_table("embeddings", pool["embeddings"], IDS, np.arange(N)),
+        "clusters": as_table("clusters", pool["clusters"], IDS, shuffled(8)),
+        form: as_table(form, values, IDS, known),
+    }
+    candidates = np.setdiff1d(known, labeled)
+    batch = hr.select(name, len(candidates), **given, labeled=labeled)
+    assert sorted(batch.rows) == candidates.tolist()
+    assert batch.settings["without_predictions"] == len(np.setdiff1d(np.arange(N), np.union1d(known, labeled)))
+    assert batch.settings["labeled"] == len(labeled)
+    with pytest.raises(hr.PoolExhaustedError, match="examples with predictions were asked for"):
+        hr.select(name, len(candidates) + 1, **given, labeled=labeled)
+
+
+@pytest.mark.parametrize("name", ["margin", "stochastic-margin", "cluster-margin", "badge", "entropy", "random"])
+def test_a_partial_pool_selects_as_if_the_others_were_labeled(name):
+    pool = make_pool()
+    known = np.sort(shuffled(9)[:70])
+    others = np.setdiff1d(np.arange(N), known)
+    given = {
+        "embeddings": as_table("embeddings", pool["embeddings"], IDS, np.arange(N)),
+        "clusters": pool["clusters"],
+        "probabilities": as_table("probabilities", pool["probabilities"], IDS, known[::-1]),
+    }
+    batch = hr.select(name, K, **given, seed=2)
+    assert batch.rows.tolist() == hr.select(name, K, **pool, labeled=others, seed=2).rows.tolist()
+
+
+def test_coreset_does_not_take_rows_without_predictions_for_labeled():
+    points = np.array([[0, 0], [0, 1], [0, 10], [0, 9.5]], np.float32)
+    ids = np.array(["a", "b", "c", "d"], object)
+    embeddings = pa.table({"id": ids, "embedding": points.tolist()})
+    predictions = pa.table({"id": ["b", "d"], "margin": [0.5, 0.5]})
+    # c is neither a candidate nor a center: otherwise d, beside it, would come last.
+    batch = hr.select("coreset", 1, embeddings=embeddings, margins=predictions, labeled=[0])
+    assert batch.ids.tolist() == ["d"]
+    # a is a center although it has no predictions: otherwise the first pick would be random.
+    firsts = {
+        hr.select("coreset", 1, embeddings=embeddings, margins=predictions, labeled=[0], seed=s).ids[0]
+        for s in range(9)
+    }
+    assert firsts == {"d"}
+    pairs = hr.Pairs([0, 1, 2, 3], [0, 0, 0, 0])
+    each = pa.table({"id": ["b", "d"], "class": [0, 0], "p": [0.5, 0.5]})
+    batch = hr.select_pairs("coreset", 1, pairs=pairs, embeddings=embeddings, probabilities=each, labeled=[0])
+    assert batch.ids.tolist() == ["d"]
+
+
+def test_what_cannot_be_joined_is_refused(tmp_path):
+    pool, order = make_pool(), shuffled(3)
+    embeddings = as_table("embeddings", pool["embeddings"], IDS, np.arange(N))
+    clusters = as_table("clusters", pool["clusters"], IDS, order)
+    refused = [
+        ({"embeddings": embeddings, "clusters": clusters, "probabilities": pool["probabilities"]},
+         "embeddings and clusters have their ids in different orders, and probabilities has no ids"),
+        ({"embeddings": embeddings, "clusters": clusters.slice(1), "margins": np.zeros(N)},
+         "lacks 1 of the 120 ids of"),
+        ({"clusters": clusters.slice(1), "probabilities": as_table("probabilities", pool["probabilities"], IDS, order)},
+         "probabilities: 1 of 120 ids are not in the pool .clusters., the first is"),
+        ({"clusters": clusters, "probabilities": as_table("probabilities", pool["probabilities"], NUMBERS, order)},
+         "holds strings, but .* holds whole numbers"),
+        ({"clusters": pa.concat_tables([clusters, clusters.slice(0, 1)]), "margins": np.zeros(N + 1)},
+         "more than once"),
+        ({"clusters": clusters, "probabilities": pool["probabilities"][1:]}, "probabilities has 119"),
+    ]  # fmt: skip
+    for given, message in refused:
+        with pytest.raises(hr.InputError, match=message):
+            hr.select("cluster-margin", K, **given)
+
+
+def test_ids_outside_of_the_pool_can_be_ignored():
+    pool, order = make_pool(), shuffled(3)
+    clusters = as_table("clusters", pool["clusters"], IDS, np.arange(N)).slice(20)
+    predictions = as_table("probabilities", pool["probabilities"], IDS, order)
+    batch = hr.select("cluster-margin", K, clusters=clusters, probabilities=predictions, ignore_unknown=True)
+    assert batch.settings["ignored"] == 20
+    assert batch.settings["n"] == N - 20
+    part = {key: pool[key][20:] for key in ("clusters", "probabilities")}
+    assert batch.rows.tolist() == hr.select("cluster-margin", K, **part).rows.tolist()
+
+
+def test_labeled_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pool = make_pool()
+    predictions = as_table("probabilities", pool["probabilities"], IDS, np.arange(N))
+    first = hr.select("margin", 10, probabilities=predictions)
+    first.save("a.csv")
+    second = hr.select("margin", 10, probabilities=predictions, labeled="a.csv")
+    second.save("b.parquet")
+    third = hr.select("margin", 10, probabilities=predictions, labeled=[Path("a.csv"), "b.parquet"])
+    third.save("c.jsonl")
+    fourth = hr.select("margin", 10, probabilities=predictions, labeled=["?.csv", "b.parquet", "c.jsonl"])
+    picked = [*first, *second, *third, *fourth]
+    assert len(set(picked)) == 40
+    assert picked == hr.select("margin", 40, probabilities=predictions).rows.tolist()
+    assert fourth.settings["labeled"] == 30
+    assert fourth.settings["inputs"]["labeled"] == ["?.csv", "b.parquet", "c.jsonl"]
+    listed = pa.table({"id": [*IDS[:3], "stranger"]})
+    with pytest.raises(hr.InputError, match=r"1 of 4 ids are not in the pool, the first is stranger.*ignore_unknown"):
+        hr.select("margin", 5, probabilities=predictions, labeled=listed)
+    batch = hr.select("margin", 5, probabilities=predictions, labeled=listed, ignore_unknown=True)
+    assert (batch.settings["labeled"], batch.settings["ignored"]) == (3, 1)
+    assert not set(batch.ids) & set(IDS[:3])
+
+
+@pytest.mark.parametrize("name", list(hr.STRATEGIES))
+def test_logits_select_as_their_softmax(name):
+    pool = make_pool()
+    logits = np.log(pool["probabilities"].astype(np.float64)) * 3 + 7
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    pool["probabilities"] = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
+    expected = hr.select(name, K, **pool, seed=1).rows
+    del pool["probabilities"]
+    assert hr.select(name, K, **pool, logits=logits, seed=1).rows.tolist() == expected.tolist()
+    with pytest.raises(hr.InputError, match="exactly one of probabilities, logits"):
+        hr.select(name, K, **pool, logits=logits, probabilities=logits)
+
+
+def test_id_columns_by_name():
+    pool = make_pool()
+    clusters = pa.table({"word": IDS, "cluster": pool["clusters"]})
+    order = shuffled(1)
+    margins = pa.table({"word": IDS[order], "id": np.zeros(N, int), "margin": hr.margins(pool["probabilities"])[order]})
+    batch = hr.select("cluster-margin", K, clusters=clusters, margins=margins, id_column="word")
+    assert batch.rows.tolist() == hr.select("cluster-margin", K, **pool).rows.tolist()
+    with pytest.raises(hr.InputError, match="has no column 'wrod'"):
+        hr.select("cluster-margin", K, clusters=clusters, margins=margins, id_column="wrod")
+    with pytest.raises(hr.InputError, match="no named columns"):
+        hr.select("margin", K, margins=np.zeros(N), id_column="word")
+
+
+# Pairs
+
+
+def make_pairs():
+    rng = np.random.default_rng(1)
+    cells = rng.permutation(N * CLASSES)[:200]
+    return hr.Pairs(cells // CLASSES, cells % CLASSES), rng.random((N, CLASSES)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", list(hr.PAIR_STRATEGIES))
+def test_inputs_of_pairs_in_any_order(name):
+    pool, (pairs, matrix) = make_pool(), make_pairs()
+    rows = {key: pool[key] for key in ("embeddings", "clusters")}
+    expected = hr.select_pairs(name, K, pairs=pairs, probabilities=matrix, **rows, seed=3)
+    named = pa.table({"id": IDS[pairs.rows], "class": pairs.classes})
+    given = {
+        "embeddings": as_table("embeddings", pool["embeddings"], IDS, np.arange(N)),
+        "clusters": as_table("clusters", pool["clusters"], IDS, shuffled(1)),
+        "probabilities": as_table("probabilities", matrix, IDS, shuffled(2)),
+    }
+    for asked in (pairs, named):
+        batch = hr.select_pairs(name, K, pairs=asked, **given, seed=3)
+        assert batch.index.tolist() == expected.index.tolist()
+        assert batch.ids.tolist() == IDS[expected.rows].tolist()
+        assert batch.classes.tolist() == expected.classes.tolist()
+
+
+@pytest.mark.parametrize("name", list(hr.PAIR_STRATEGIES))
+def test_pairs_without_predictions_are_not_candidates(name):
+    pool, (pairs, matrix) = make_pool(), make_pairs()
+    known = shuffled(3)[: N // 2]
+    given = {
+        "pairs": pairs,
+        "embeddings": as_table("embeddings", pool["embeddings"], IDS, np.arange(N)),
+        "clusters": as_table("clusters", pool["clusters"], IDS, shuffled(1)),
+        "probabilities": as_table("probabilities", matrix, IDS, known),
+    }
+    candidates = np.flatnonzero(np.isin(pairs.rows, known))
+    batch = hr.select_pairs(name, len(candidates), **given)
+    assert sorted(batch.index) == candidates.tolist()
+    assert batch.settings["without_predictions"] == len(pairs) - len(candidates)
+
+
+def test_probabilities_per_pair_are_joined_by_pair(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pairs, matrix = make_pairs()
+    each, order = matrix[pairs.rows, pairs.classes], np.random.default_rng(5).permutation(200)
+    expected = hr.select_pairs("margin", K, pairs=pairs, probabilities=each)
+    names = np.array(["de", "en", "fr", "it"], object)[pairs.classes]
+    table = pa.table({"id": IDS[pairs.rows], "class": names, "p": each})
+    batch = hr.select_pairs("margin", K, pairs=table.select(["id", "class"]), probabilities=table.take(order))
+    assert batch.index.tolist() == expected.index.tolist()
+    assert batch.classes.tolist() == names[expected.index].tolist()
+    assert batch.ids.tolist() == IDS[expected.rows].tolist()
+    assert batch.margins.tolist() == expected.margins.tolist()
+    part = hr.select_pairs("margin", 50, pairs=table.select(["id", "class"]), probabilities=table.take(order[:50]))
+    assert sorted(part.index) == sorted(order[:50])
+    assert part.settings["without_predictions"] == 150
+    few = {"pairs": table.slice(10).select(["id", "class"]), "probabilities": table}
+    with pytest.raises(hr.InputError, match="not among the p"):
+        hr.select_pairs("margin", K, **few)
+    assert hr.select_pairs("margin", K, **few, ignore_unknown=True).settings["ignored"] == 10
+    batch.save("batch.csv")
+    expected.take(5).save("numbers.jsonl")
+    after = hr.select_pairs("margin", K, pairs=table, probabilities=each, labeled=["batch.csv"])
+    assert not set(after.index) & set(batch.index)
+    both = hr.select_pairs("margin", 200 - 5, pairs=pairs, probabilities=each, labeled="numbers.jsonl")
+    assert not set(both.index) & set(expected.index[:5])
