@@ -4,6 +4,7 @@ The pages are Markdown (MyST) and read well in the repository too. The API page 
 are plain prose with backticks around names. The site needs nothing from the network, neither to build nor to read.
 """
 
+import inspect
 import re
 
 import hedgerow
@@ -17,12 +18,13 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = True
+smartquotes = False  # --option stays as it is typed
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4  # links name a heading as GitHub does: page.md#some-heading
 
 default_role = "py:obj"  # `name` in a docstring is code, and a link where the name is a public one
-autodoc_default_options = {"members": True, "show-inheritance": False, "member-order": "bysource"}
+autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
@@ -64,11 +66,39 @@ def link_public_name(app, env, node, contnode):
 def shorten_types(app, what, name, obj, options, signature, returned):
     """Signatures without `Any`, and arrays by their element type."""
     arrays = re.compile(r"~?numpy\.ndarray\[tuple\[~?typing\.Any, \.\.\.\], ~?numpy\.dtype\[([^\[\]]+)\]\]")
-    short = [arrays.sub(r"~numpy.ndarray[\1]", part) if part else part for part in (signature, returned)]
+    parts = [part.replace("<factory>", "...") if part else part for part in (signature, returned)]
+    short = [arrays.sub(r"~numpy.ndarray[\1]", part) if part else part for part in parts]
     return (re.sub(r": ~?(?:typing\.)?Any\b(?=[,)=]| =)", "", short[0]) if short[0] else short[0]), short[1]
+
+
+def list_parameters(app, what, name, obj, options, lines):
+    """Docstrings describe parameters in running text, "k: how many. seed: ..."; the page lists them one by one."""
+    try:
+        names = "|".join(map(re.escape, inspect.signature(obj).parameters))
+    except (TypeError, ValueError):
+        return
+    start = re.compile(rf"(?:^|(?<=[.;] ))((?:`(?:{names})`|(?:{names})\b)[^.:;`\"]{{0,60}}): ")
+    text = "\n".join(lines).rstrip()
+    paragraphs = [_list_items(part, start) for part in text.split("\n\n")]
+    lines[:] = [*"\n\n".join(paragraphs).split("\n"), ""]
+
+
+def _list_items(paragraph, start):
+    """A paragraph as it is, or with an item for each parameter that it describes; costs end the list."""
+    if paragraph.startswith((" ", ".. ", "- ", "* ")) or not start.search(" ".join(paragraph.split())):
+        return paragraph
+    text, _, costs = " ".join(paragraph.split()).partition(" Time and memory: ")
+    before, *rest = start.split(text)
+    items = [
+        f"* **{head.replace('`', '')}**: {body.strip().rstrip(';')}"
+        for head, body in zip(rest[::2], rest[1::2], strict=True)
+    ]
+    after = [f"Time and memory: {costs}"] if costs else []
+    return "\n\n".join(part for part in [before.strip(), "\n".join(items), *after] if part)
 
 
 def setup(app):
     """Sphinx calls this once."""
+    app.connect("autodoc-process-docstring", list_parameters)
     app.connect("autodoc-process-signature", shorten_types)
     app.connect("missing-reference", link_public_name)

@@ -1,4 +1,4 @@
-"""A trainer that is a program: paths in, Parquet out. Any language will do; this one happens to be Python.
+"""An external program as a trainer: it receives paths and writes Parquet. It can be in any language; this is Python.
 
 In a recipe:
 
@@ -8,7 +8,7 @@ In a recipe:
     embeddings = true
 
 It is called as `fit --features F.npy --labels L.npy --classes C --seed S --model FOLDER` and as
-`predict --model FOLDER --features F.npy --out OUT.parquet`. The model here is the mean of each class.
+`predict --model FOLDER --features F.npy --out OUT.parquet`. The model of this example is the mean of each class.
 """
 
 import argparse

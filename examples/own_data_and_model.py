@@ -1,10 +1,10 @@
-"""Your own data and model in an experiment: which strategy saves labels on them?
+"""Run an experiment on your own data and model: which strategy saves labels?
 
     python examples/own_data_and_model.py FOLDER
 
-A dataset is four arrays; a model is anything with `fit`, `probabilities` and `embeddings`, here a classifier of
-scikit-learn through its adapter. Rounds are kept in FOLDER as they are done, so that the same line goes on after an
-interruption; the report is FOLDER/report.html.
+A dataset is four arrays. A model is anything with `fit`, `probabilities` and `embeddings`, here a scikit-learn
+classifier with its adapter. Finished rounds are saved in FOLDER, so the same command continues after an interruption.
+The report is FOLDER/report.html.
 """
 
 import sys

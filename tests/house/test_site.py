@@ -100,6 +100,8 @@ def test_every_page_is_built_and_every_public_name_described(site: Path) -> None
 
     missing = [name for name in hedgerow.__all__ if f'id="hedgerow.{name}"' not in text]
     assert missing == []
+    assert "<li><p><strong>embeddings</strong>: " in text  # parameters are listed, not run together
+    assert "--threshold" in (site / "cli.html").read_text()  # and options keep both dashes
 
 
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
