@@ -4,10 +4,13 @@ import ast
 import inspect
 import re
 import tomllib
+from importlib import metadata
 
 import pytest
 import tree
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import hedgerow
 
@@ -107,3 +110,29 @@ def test_every_dependency_has_a_pin_and_a_reason():
     page = (ROOT / "docs" / "house.md").read_text()
     core = {re.split(r"[<>=\[]", need)[0] for need in project["dependencies"]}
     assert {name for name in core if f"| {name} |" not in page} == set()
+
+
+def test_everything_that_is_installed_with_them_is_pinned():
+    """The packages that the tests run with, and all that these need, in the versions of constraints.txt."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pins = re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    pinned = {canonicalize_name(name): version for name, version in pins}
+    extras = project["optional-dependencies"]
+    left = [Requirement(need) for need in [*project["dependencies"], *extras["dev"]]]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while left:
+        need = left.pop()
+        name = canonicalize_name(need.name)
+        if (name, frozenset(need.extras)) in seen or name == "setuptools":  # which comes with Python 3.11
+            continue
+        seen.add((name, frozenset(need.extras)))
+        if name == "hedgerow":
+            left += [Requirement(inner) for extra in need.extras for inner in extras[extra]]
+            continue
+        assert name in pinned, f"{name} has no pin: run `make lock`"
+        installed = metadata.distribution(name)
+        assert installed.version.partition("+")[0] == pinned[name]
+        for inner in map(Requirement, installed.requires or []):
+            if inner.marker is None or any(inner.marker.evaluate({"extra": extra}) for extra in ("", *need.extras)):
+                left.append(inner)
+    assert len(seen) > 50
