@@ -1,7 +1,9 @@
-"""The scripts behind the Makefile: the tests of a change, the lowest versions, and what each target installs."""
+"""The scripts behind the Makefile: the tests of a change, the lowest versions, what each target installs, a browser."""
 
+import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -114,3 +116,28 @@ def test_a_target_installs_what_it_needs_and_no_more() -> None:
     assert extras_of("lint") == {"lint"}
     assert {"torch", "sklearn", "words", "fsspec", "site", "test"} <= extras_of("test")
     assert "torch" not in extras_of("test-lowest")
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"CHROMIUM": "no-such-browser"}, "CHROMIUM names no-such-browser, which cannot be run"),
+        ({"PATH": ""}, "no chromium: install it"),  # and no apt-get
+    ],
+)
+def test_a_browser_that_cannot_be_had_is_one_line(environment: dict[str, str], message: str) -> None:
+    script = tree.ROOT / "scripts" / "setup-browser"
+    done = subprocess.run([script], env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(message)
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("true", "1 error")])
+def test_without_a_browser_tests_of_pages_are_skipped_except_in_ci(tmp_path: Path, ci: str, outcome: str) -> None:
+    (tmp_path / "test_page.py").write_text("def test_page(browser):\n    raise AssertionError\n")
+    environment = {**os.environ, "CHROMIUM": "no-such-browser", "CI": ci, "PYTHONPATH": str(tree.ROOT / "tests")}
+    options = ["-p", "conftest", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", *options]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert outcome in done.stdout, done.stdout
