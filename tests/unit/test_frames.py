@@ -113,6 +113,10 @@ def test_polars_frames(table: Any, values: npt.NDArray[Any], tmp_path: Path) -> 
     check(lazy, values)
     late = lazy.filter(polars.col("label") >= 250).select("id", "embedding")
     assert np.array_equal(pool.as_matrix(late, "embeddings"), values[250:])
+    for kind in (polars.Categorical, polars.Enum(["b", "a"])):
+        named = pool.open_ids(polars.DataFrame({"id": polars.Series(["a", "b"], dtype=kind)}))
+        assert named is not None
+        assert named.array().tolist() == ["a", "b"]
     assert pool.as_vector(frame["label"], "labels").tolist() == list(range(N))
     with pytest.raises(InputError, match="embeddings cannot be evaluated: ") as caught:
         pool.as_matrix(lazy.select("nope"), "embeddings")

@@ -83,6 +83,7 @@ def test_rows_by_number(tmp_path: Path, name: str, content: Any) -> None:
         ("a.parquet", {"label": ["x"]}, r"no column of rows \(row\): it has label"),
         ("a.txt", "1\nx,2\n", "line 2 of .*a.txt is 'x,2': one whole number per line"),
         ("a.txt", "1\n99999999999999999999\n", "line 2 of .*a.txt"),
+        ("a.csv", "row\n" + "1" * 200_000 + "\n", "a.csv cannot be read as text: field larger than field limit"),
         ("a.csv", "1,x\n", "no column called row, and the pool has no ids: it has 1, x"),
         ("a.csv", "id\n3\n", "no column called row, and the pool has no ids: it has id"),
         ("a.json", "[1]", "is not a .parquet, .npy, .csv or .jsonl file"),

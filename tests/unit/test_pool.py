@@ -245,7 +245,7 @@ def test_a_matrix_is_opened_once(values: npt.NDArray[Any]) -> None:
         (np.zeros((3, 0)), "at least 1 columns"),
         (object(), "must be an array, a table, or a path"),
         (None, "must be an array, a table, or a path"),
-        (pa.table({"x": ["a"]}), "the table given as embeddings has no column that looks like embeddings"),
+        (pa.table({"y": ["a"]}), "the table given as embeddings has no column that looks like embeddings"),
     ],
 )
 def test_what_is_no_matrix_is_refused(source: Any, message: str) -> None:
@@ -434,3 +434,56 @@ def test_an_output_that_is_an_input_is_refused(tmp_path: Path, values: npt.NDArr
             check_output(path, force=True, inputs=[given])
     pool.check_target(path, force=True, inputs=[other])
     pool.check_target(tmp_path / "new.parquet", force=False, inputs=[path])
+
+
+# Columns of unusual types
+
+
+def test_list_views_and_tensors_of_fixed_shape(tmp_path: Path, values: npt.NDArray[Any]) -> None:
+    views = pa.array(values.tolist(), pa.list_view(pa.float32()))
+    tensors = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), [2, 3]), lists(values))
+    for column in (views, tensors):
+        assert np.array_equal(pool.as_matrix(pa.table({"embedding": column}), "embeddings"), values)
+        assert np.array_equal(pool.as_matrix(pa.table({"embedding": column}).slice(7, 9), "embeddings"), values[7:16])
+    path = write(tmp_path / "a.parquet", {"embedding": tensors})
+    assert np.array_equal(pool.open_matrix(path, "embeddings").read(100, 110), values[100:110])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ([["a", "b"]], "list<.*string>"),
+        ([[[1.0, 2.0]]], "list<.*list<.*double>>"),
+        ([{"a": 1.0}], "struct<a: double>"),
+        ([[True, False]], "list<.*bool>"),
+        (pa.nulls(1), "null"),
+    ],
+)
+def test_a_column_with_the_right_name_and_another_type(column: Any, kind: str) -> None:
+    table = pa.table({"id": ["x"], "embedding": column})
+    with pytest.raises(InputError, match=f"column 'embedding' of .* holds {kind}, but embeddings must be lists"):
+        pool.open_matrix(table, "embeddings")
+
+
+def test_a_single_number_is_not_taken_for_a_matrix() -> None:
+    table = pa.table({"id": ["a"], "x": [1.0], "y": [2.0], "text": ["t"]})
+    with pytest.raises(InputError, match="no column that looks like embeddings: name one of id, x, y, text"):
+        pool.open_matrix(table, "embeddings")
+
+
+def test_a_table_without_columns() -> None:
+    with pytest.raises(InputError, match="the table given as embeddings has no columns: embeddings are needed"):
+        pool.open_matrix(pa.table({}), "embeddings")
+
+
+def test_columns_with_odd_names(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", {"meta": [{"emb.0": 1.0, "id": 5}], "emb.0": [2.0], "emb.1": [3.0], "id": [7]})
+    matrix = pool.open_matrix(path, "embeddings")
+    assert matrix.array().tolist() == [[2.0, 3.0]]
+    assert matrix.ids is not None
+    assert matrix.ids.array().tolist() == [7]
+
+
+def test_more_than_one_dimension_is_not_taken_for_two_classes() -> None:
+    with pytest.raises(InputError, match=r"got shape \(2, 2, 2\)$"):
+        pool.open_matrix(np.zeros((2, 2, 2)), "probabilities")

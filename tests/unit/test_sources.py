@@ -94,6 +94,7 @@ def test_locations_that_are_refused(tmp_path: Path, values: npt.NDArray[Any]) ->
         (tmp_path / "pipe.npy", "neither a file nor a folder"),
         ("a\0b.npy", "cannot be read"),
         ("x" * 300 + ".npy", "cannot be read"),
+        ("", "embeddings: the path is empty"),
         ("file://elsewhere/a.npy", r"on another machine \(elsewhere\)"),
         ("nonsense://a.npy", "nonsense://a.npy cannot be opened: Protocol not known: nonsense"),
     ]

@@ -91,6 +91,14 @@ def test_text_that_is_refused(tmp_path: Path, name: str, content: Any, message: 
     assert "\n" not in str(caught.value)
 
 
+def test_lines_longer_than_a_megabyte(tmp_path: Path) -> None:
+    numbers = ["0.5"] * 400_000
+    (tmp_path / "a.jsonl").write_text('{"embedding": [' + ",".join(numbers) + "]}\n")
+    assert pool.open_matrix(tmp_path / "a.jsonl", "embeddings").width == 400_000
+    (tmp_path / "a.csv").write_text("x,text\n1," + "y" * 2_000_000 + "\n")
+    assert open_table(tmp_path / "a.csv").read("x").tolist() == [1]
+
+
 def test_csv_without_rows(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,x\n")
     table = open_table(tmp_path / "a.csv")

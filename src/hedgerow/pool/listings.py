@@ -116,9 +116,9 @@ def _read_lines(path: str, name: str, ids: Ids | None, id_column: str | None) ->
     try:
         with sources.open_bytes(path) as file:
             lines = file.read().decode("utf-8-sig").splitlines()  # spreadsheets put a mark before the text
-    except (OSError, UnicodeDecodeError) as error:
+        records = list(csv.reader(lines)) if sources.file_kind(path) == "CSV" else [[line] for line in lines]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{name}: {path} cannot be read as text: {sources.first_line(error)}") from error
-    records = list(csv.reader(lines)) if sources.file_kind(path) == "CSV" else [[line] for line in lines]
     place, are_rows = _find_heading(records[0] if records else [], f"{name}: {path}", ids, id_column)
     values = [record[place].strip() if len(record) > place else "" for record in records]
     if are_rows is not None:

@@ -156,7 +156,7 @@ class ColumnRows:
         for batch in self.table.batches(list(self.columns), rows, start, stop):
             block = np.empty((batch.num_rows, len(self.columns)), self.dtype)
             for place, key in enumerate(self.columns):
-                values = batch.column(key)
+                values = tables.read_column(batch, key)
                 tables.refuse_nulls(values, start, 1, self.table.describe(key))
                 block[:, place] = values.to_numpy(zero_copy_only=False)
             yield block
@@ -176,7 +176,7 @@ class ListRows:
         title = self.table.describe(self.column)
         ragged = not hasattr(self.table.types[self.column], "list_size")
         for batch in self.table.batches([self.column], rows, start, stop):
-            lists = batch.column(self.column)
+            lists = tables.read_column(batch, self.column)
             tables.refuse_nulls(lists, start, 1, title)
             if ragged:
                 _refuse_ragged(lists, start, self.width, title)
@@ -301,7 +301,8 @@ def _vector_column(table: Table, name: str, column: str | None) -> str | None:
 def _array_matrix(array: npt.NDArray[Any] | Npy | Sparse, name: str) -> Matrix:
     if len(array.shape) != 2:
         raise InputError(
-            f"{name} must have two dimensions (rows, columns), got shape {array.shape}" + BINARY.get(name, "")
+            f"{name} must have two dimensions (rows, columns), got shape {array.shape}"
+            + (BINARY.get(name, "") if len(array.shape) == 1 else "")
         )
     dtype = checks.floats(np.empty(0, array.dtype), name).dtype
     data: Rows = array if isinstance(array, (Npy, Sparse)) else HeldRows(array)
@@ -311,16 +312,28 @@ def _array_matrix(array: npt.NDArray[Any] | Npy | Sparse, name: str) -> Matrix:
 def _table_matrix(table: Table, name: str, column: str | None, ids: Ids | None) -> Matrix:
     columns = _matrix_columns(table, name, column)
     if not columns:
-        raise table.missing(name)
+        raise _find_wrong_type(table, name) or table.missing(name)
     kinds = [table.types[key] for key in columns]
     if tables.is_list(kinds[0]):
         return _list_matrix(table, name, columns[0], ids)
     for key, kind in zip(columns, kinds, strict=True):
         if not tables.is_number(kind):
-            raise InputError(f"{table.describe(key)} holds {kind}, but {name} must be lists of numbers")
+            raise _refuse_type(table, name, key)
     dtype = np.result_type(*(tables.numpy_dtype(kind) for kind in kinds))
     dtype = checks.floats(np.empty(0, dtype), name).dtype
     return Matrix(table.n, len(columns), dtype, ids, ColumnRows(table.select(columns), tuple(columns), dtype))
+
+
+def _find_wrong_type(table: Table, name: str) -> InputError | None:
+    """The error to raise if a column has the right name but does not hold numbers."""
+    for key, kind in table.types.items():
+        if key.lower() in MATRIX_NAMES.get(name, ()) and not tables.is_number(kind):
+            return _refuse_type(table, name, key)
+    return None
+
+
+def _refuse_type(table: Table, name: str, column: str) -> InputError:
+    return InputError(f"{table.describe(column)} holds {table.types[column]}, but {name} must be lists of numbers")
 
 
 def _list_matrix(table: Table, name: str, column: str, ids: Ids | None) -> Matrix:
@@ -333,13 +346,14 @@ def _list_matrix(table: Table, name: str, column: str, ids: Ids | None) -> Matri
 def _first_length(table: Table, column: str) -> int:
     """The length of a list column's first list; the others are compared with it when they are read."""
     for batch in table.batches([column], 1, 0, 1):
-        tables.refuse_nulls(batch.column(column), 0, 1, table.describe(column))
-        return len(batch.column(column)[0])
+        lists = tables.read_column(batch, column)
+        tables.refuse_nulls(lists, 0, 1, table.describe(column))
+        return len(lists[0])
     return 0
 
 
 def _refuse_ragged(lists: Any, start: int, width: int, title: str) -> None:
-    lengths = np.diff(lists.offsets.to_numpy())
+    lengths = lists.value_lengths().to_numpy()
     if (lengths != width).any():
         row = int(np.argmax(lengths != width))
         raise InputError(

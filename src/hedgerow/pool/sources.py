@@ -54,6 +54,8 @@ def find_files(source: Any, name: str) -> list[str]:
             raise InputError(f"{name}: {twice} is listed twice: name each file once")
     else:
         text = title_of(source)
+        if not text:
+            raise InputError(f"{name}: the path is empty")
         files = _find_remote(text, name) if is_url(text) else _find_local(_as_path(text, name), name)
     kinds = {file_kind(file): file for file in files}
     if len(kinds) > 1:

@@ -127,6 +127,8 @@ class Table:
 
     def missing(self, name: str) -> InputError:
         """The error to raise where no column looks like `name`."""
+        if not self.types:
+            return InputError(f"{self.title} has no columns: {name} are needed")
         return InputError(
             f"{self.title} has no column that looks like {name}: name one of {self.list_columns()}{_option(name)}"
         )
@@ -151,9 +153,9 @@ class Table:
     def arrow_chunks(self, column: str, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Any]]:
         """(first row, an Arrow array without nulls or a dictionary), in order."""
         for batch in self.batches([column], VECTOR_ROWS, start, stop):
-            values = batch.column(column)
+            values = read_column(batch, column)
             refuse_nulls(values, start, 1, self.describe(column))
-            yield start, values.dictionary_decode() if hasattr(values, "dictionary_decode") else values
+            yield start, _decode(values) if hasattr(values, "dictionary_decode") else values
             start += len(values)
 
 
@@ -214,7 +216,7 @@ def _open_files(source: Any, name: str) -> Npy | Table:
 
 def _as_table(title: str, data: Data) -> Table:
     schema = data.schema
-    types = {field.name: field.type for field in schema if not _PANDAS_INDEX.fullmatch(field.name)}
+    types = {field.name: _plain_type(field.type) for field in schema if not _PANDAS_INDEX.fullmatch(field.name)}
     if len(types) < len(schema) and len(set(schema.names)) < len(schema.names):
         raise InputError(f"{title} has two columns of one name: rename one ({', '.join(schema.names)})")
     return Table(title, data.n, types, data)
@@ -230,11 +232,34 @@ def refuse_column(column: str | None, name: str, source: Any) -> None:
         raise InputError(f"{name}: column {column!r} was asked for, but {what} has no named columns")
 
 
+def read_column(batch: Any, column: str) -> Any:
+    """A column of a record batch; an extension type, such as a tensor of fixed shape, as what it is stored in."""
+    values = batch.column(column)
+    return getattr(values, "storage", values)
+
+
+def _plain_type(kind: Any) -> Any:
+    return getattr(kind, "storage_type", kind)
+
+
+def _decode(values: Any) -> Any:
+    """A dictionary array as plain values."""
+    import pyarrow as pa
+
+    try:
+        return values.dictionary_decode()
+    except pa.ArrowNotImplementedError:  # dictionaries of string views, as polars has them
+        return as_text(values.dictionary, pa.large_string()).take(values.indices)
+
+
 def is_list(kind: Any) -> bool:
     """Whether an Arrow type is lists of numbers."""
     import pyarrow as pa
 
-    lists = (pa.types.is_fixed_size_list, pa.types.is_list, pa.types.is_large_list)
+    lists = (
+        pa.types.is_fixed_size_list, pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view,
+        pa.types.is_large_list_view,
+    )  # fmt: skip
     return any(is_kind(kind) for is_kind in lists) and is_number(kind.value_type)
 
 

@@ -10,6 +10,7 @@ from hedgerow.errors import InputError
 from hedgerow.pool.sources import file_kind, open_bytes, reading
 
 _WHOLE = r"^(0|-?[1-9][0-9]*)$"
+BLOCK_BYTES = 1 << 24  # no line may be longer
 _PADDED = r"^[+-]?0[0-9]"  # no number, but a key such as 007
 
 
@@ -34,14 +35,15 @@ def _read_csv(path: str) -> Any:
 
     with reading(path, "CSV"), open_bytes(path) as file:
         content = pa.py_buffer(file.read())
-        names = csv.open_csv(pa.BufferReader(content)).schema.names
+        blocks = csv.ReadOptions(block_size=BLOCK_BYTES)
+        names = csv.open_csv(pa.BufferReader(content), read_options=blocks).schema.names
         if len(set(names)) < len(names):
             raise InputError(f"{path} has two columns of one name: rename one ({', '.join(names)})")
         as_text = csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
         )
         options = csv.ParseOptions(newlines_in_values=True)
-        return csv.read_csv(pa.BufferReader(content), convert_options=as_text, parse_options=options)
+        return csv.read_csv(pa.BufferReader(content), blocks, parse_options=options, convert_options=as_text)
 
 
 def _read_json(path: str) -> Any:
@@ -51,12 +53,13 @@ def _read_json(path: str) -> Any:
 
     with reading(path, "JSON lines"), open_bytes(path) as file:
         content = pa.py_buffer(file.read())
-        table = json.read_json(pa.BufferReader(content))
+        blocks = json.ReadOptions(block_size=BLOCK_BYTES)
+        table = json.read_json(pa.BufferReader(content), blocks)
         times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
         if not times:
             return table
         options = json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in times]))
-        return json.read_json(pa.BufferReader(content), parse_options=options).select(table.schema.names)
+        return json.read_json(pa.BufferReader(content), blocks, parse_options=options).select(table.schema.names)
 
 
 def _parse(column: Any) -> Any:
