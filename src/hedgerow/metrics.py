@@ -1,13 +1,12 @@
-"""How good a model's probabilities are, on rows or pairs whose labels are known.
+"""Metrics of predicted probabilities, for rows or pairs with known labels.
 
-Each measure of `METRICS` takes probabilities (n, classes) and labels (n,) and gives one number; each of `PAIR_METRICS`
-takes the scores (m,) of pairs, their answers and their classes. `HIGHER_IS_BETTER` says in which direction each is
-read. The paper measures accuracy in section 3.3 and pooled average precision in section 3.2.
+A metric of `METRICS` takes probabilities (n, classes) and labels (n,) and returns one number; one of `PAIR_METRICS`
+takes the scores (m,) of pairs, their answers and their classes. `HIGHER_IS_BETTER` gives the direction of each. The
+paper reports accuracy in section 3.3 and pooled average precision in section 3.2.
 
-Average precision is exact, ties included, and equal to scikit-learn's: the sum over the distinct scores, from the
-highest down, of the recall gained there times the precision reached there. Only where a positive lies is recall gained,
-so positives and negatives are sorted apart, as the integers that share the scores' bits, and merged. No interpolation,
-no weights.
+Average precision is exact, also with ties, and equal to that of scikit-learn: the sum over distinct scores, in
+descending order, of the gain in recall times the precision. Recall grows only at positives, so positives and negatives
+are sorted separately, as integers with the bits of the scores, and merged. There is no interpolation and no weighting.
 
 What it does not do: compare models, or summarize trials (`experiments/findings.py`).
 """
@@ -27,32 +26,32 @@ from hedgerow.kernels.race import order_bits
 Probabilities = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.int64]
 
-LEAST_PROBABILITY = float(np.finfo(np.float32).eps)  # a probability of zero costs -log of this, not infinity
-STEP = 1 << 22  # scores made into keys at a time
+LEAST_PROBABILITY = float(np.finfo(np.float32).eps)  # a probability of zero has a loss of -log of this, not infinity
+STEP = 1 << 22  # scores converted to keys at a time
 NO_CLASSES = np.zeros(0, np.int32)
-CALIBRATION_BINS = 15  # Guo et al. 2017, as everybody since
+CALIBRATION_BINS = 15  # as in Guo et al. 2017
 
 
 def accuracy(probabilities: Probabilities, labels: Labels) -> float:
-    """The share of rows whose most probable class is the right one."""
+    """The share of rows whose most probable class is correct."""
     return float(np.mean(probabilities.argmax(axis=1) == labels))
 
 
 def balanced_accuracy(probabilities: Probabilities, labels: Labels) -> float:
-    """The mean over classes of the share of their rows that are found; classes without rows do not count."""
+    """The mean over classes of their recall; classes without rows are left out."""
     right = probabilities.argmax(axis=1) == labels
     present, member = np.unique(labels, return_inverse=True)
     return float(np.mean(np.bincount(member, right) / np.bincount(member, minlength=len(present))))
 
 
 def log_loss(probabilities: Probabilities, labels: Labels) -> float:
-    """The mean of -log of the right class's probability."""
+    """The mean of -log of the probability of the correct class."""
     right = probabilities[np.arange(len(labels)), labels].astype(np.float64)
     return float(-np.mean(np.log(np.clip(right, LEAST_PROBABILITY, 1.0))))
 
 
 def calibration_error(probabilities: Probabilities, labels: Labels) -> float:
-    """Expected calibration error: |accuracy - confidence| over 15 bins of equal width, weighted by their rows."""
+    """Expected calibration error: |accuracy - confidence| in 15 bins of equal width, weighted by their rows."""
     confidence = probabilities.max(axis=1).astype(np.float64)
     right = probabilities.argmax(axis=1) == labels
     bins = np.minimum((confidence * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
@@ -61,18 +60,18 @@ def calibration_error(probabilities: Probabilities, labels: Labels) -> float:
 
 
 def average_precision(labels: Any, scores: Any) -> float:
-    """Average precision of all questions ranked together: labels (m,) of 0 and 1, scores (m,), higher is likelier.
+    """Average precision of all pairs ranked together: labels (m,) of 0 and 1, scores (m,), higher for likelier pairs.
 
-    O(m log m) time; 4 bytes a question beyond the inputs, 8 if the scores are float64.
+    O(m log m) time; 4 bytes per pair beyond the inputs, 8 if the scores are float64.
     """
     answers, ranked = _read(labels, scores)
     return float(_average_precisions(answers, ranked, NO_CLASSES, 1)[0])
 
 
 def macro_average_precision(labels: Any, scores: Any, classes: Any) -> float:
-    """The mean of the average precisions of the classes that have a positive; classes (m,) of whole numbers 0, 1, ...
+    """The mean average precision over classes with a positive pair; classes (m,) are integers 0, 1, ...
 
-    Cost as in `average_precision`.
+    Time and memory as for `average_precision`.
     """
     answers, ranked = _read(labels, scores)
     numbers = checks.cluster_labels(pool.as_vector(classes, "classes"), len(answers), name="classes")
@@ -87,17 +86,17 @@ def _read(labels: Any, scores: Any) -> tuple[npt.NDArray[np.bool_], npt.NDArray[
     checks.finite(ranked, "scores")
     if answers.dtype != np.bool_:
         if answers.dtype.kind not in "iuf" or not np.isin(answers, (0, 1)).all():
-            raise InputError("labels must be 0 or 1 (or bools), one a score")
+            raise InputError("labels must be 0 or 1 (or bool), one per score")
         answers = answers.astype(np.bool_)
     if not answers.any():
-        raise InputError("labels holds no positive: average precision is not defined")
+        raise InputError("labels has no positive: average precision is not defined")
     return answers, ranked
 
 
 def _average_precisions(
     labels: npt.NDArray[np.bool_], scores: npt.NDArray[Any], classes: npt.NDArray[np.int32], count: int
 ) -> npt.NDArray[np.float64]:
-    """One a class, NaN where a class has no positive."""
+    """One per class, NaN for a class without positives."""
     counts = np.zeros(2 * count, np.int64)
     labels, classes = freeze(labels), freeze(classes)
     count_groups(labels, classes, counts)

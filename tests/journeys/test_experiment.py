@@ -160,7 +160,7 @@ LISTED = 'strategies = ["margin"]\n' + TABLES[: TABLES.index("[[strategies]]")]
         (
             ('"arrays"', '"cifar10"'),
             [],
-            ["lacks data_batch_1", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"],
+            ["has no data_batch_1", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"],
         ),
         (('"arrays"', '"svhn"'), ["--data", "nowhere"], ["nowhere", "train_32x32.mat", "http://ufldl.stanford.edu"]),
         ((MODEL, 'kind = "program"\ncommand = ["x"]\n'), [], ["needs clusters, but the model has no embeddings"]),
@@ -185,10 +185,10 @@ def test_a_mistake_is_one_line_before_anything_runs(
     [
         ("labels", b"", "labels.npy"),
         ("labels", b"junk", "labels.npy"),
-        ("labels", np.array(["a", "b"] * 50), "one whole number a row"),
-        ("labels", np.linspace(0, 2, 100), "one whole number a row"),
-        ("labels", np.zeros((100, 1), int), "one whole number a row"),
-        ("labels", np.full(100, 2**40), "number the classes from 0 on"),
+        ("labels", np.array(["a", "b"] * 50), "one integer per row"),
+        ("labels", np.linspace(0, 2, 100), "one integer per row"),
+        ("labels", np.zeros((100, 1), int), "one integer per row"),
+        ("labels", np.full(100, 2**40), "number the classes from 0"),
         ("labels", np.full(100, -1), "class numbers"),
         ("features", b"junk", "features.npy"),
         ("features", np.full(100, "x"), "rows of numbers"),

@@ -78,7 +78,7 @@ def test_covertype_as_published_and_as_npz(data: Path) -> None:
 @pytest.mark.parametrize("name", list(PUBLICATIONS))
 def test_what_is_missing_is_named_with_where_to_get_it(name: str, tmp_path: Path) -> None:
     published = PUBLICATIONS[name]
-    for folder, told in ((None, "name its folder with --data"), (tmp_path, "lacks"), (tmp_path / "no", "not exist")):
+    for folder, told in ((None, "pass its folder with --data"), (tmp_path, "has no"), (tmp_path / "no", "not exist")):
         with pytest.raises(InputError) as error:
             published.find(folder)
         assert told in str(error.value)
@@ -88,7 +88,7 @@ def test_what_is_missing_is_named_with_where_to_get_it(name: str, tmp_path: Path
 
 def test_only_what_is_missing_is_missed(data: Path) -> None:
     (data / "cifar-10-batches-py" / "data_batch_3").unlink()
-    with pytest.raises(InputError, match="lacks data_batch_3: needed are"):
+    with pytest.raises(InputError, match="has no data_batch_3: it needs"):
         PUBLICATIONS["cifar10"].find(data)
 
 
@@ -100,11 +100,11 @@ class Bomb:
 @pytest.mark.parametrize("content", [b"", b"not a pickle", pickle.dumps({b"data": 3}), pickle.dumps(Bomb())])
 def test_a_pickle_that_is_not_cifars_is_refused(data: Path, content: bytes) -> None:
     (data / "cifar-100-python" / "train").write_bytes(content)
-    with pytest.raises(InputError, match="cannot be read as a batch of CIFAR's"):
+    with pytest.raises(InputError, match="cannot be read as a batch of the Python version of CIFAR"):
         PUBLICATIONS["cifar100"].open(data)
 
 
 def test_a_mat_that_is_not_svhns_is_refused(data: Path) -> None:
     savemat(data / "svhn" / "test_32x32.mat", {"Y": np.zeros(3)})
-    with pytest.raises(InputError, match="cannot be read as SVHN's"):
+    with pytest.raises(InputError, match="cannot be read as the cropped digits of SVHN"):
         PUBLICATIONS["svhn"].open(data)

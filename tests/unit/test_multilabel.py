@@ -51,5 +51,5 @@ def test_goemotions(tmp_path):
     assert loaded.test.pairs.classes.tolist() == [0, 1, 2]
     assert loaded.test.answers.tolist() == [False, True, True]
     (tmp_path / "labels.txt").write_text("joy\nanger")
-    with pytest.raises(hr.InputError, match="labels are 0 to 1"):
+    with pytest.raises(hr.InputError, match="labels of GoEmotions are 0 to 1"):
         multilabel.load_goemotions(tmp_path)

@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ import pytest
 
 from hedgerow.errors import InputError, StoreError
 from hedgerow.experiments import Arm, Clustering, Dataset, Recipe, report_experiment, run_experiment
+from hedgerow.experiments.architectures import Estimator, Program
 from hedgerow.experiments.data.datasets import Arrays, Covtype
-from hedgerow.experiments.records import COLUMNS, list_results, read_run
+from hedgerow.experiments.findings import Findings, find
+from hedgerow.experiments.records import COLUMNS, has_old_names, list_results, load_summary, read_run, read_summary
+from hedgerow.experiments.runs import describe_code, find_commit
 from hedgerow.metrics import METRICS
 from hedgerow.strategies import ClusterMargin, Margin, Random
 from page import check_self_contained
@@ -159,7 +163,7 @@ def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path: Path) -
         run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS)
     with pytest.raises(InputError, match="jobs must be at least 1"):
         run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS, trainer=Means(), jobs=0)
-    with pytest.raises(InputError, match=r"the folder .* lacks features\.npy, labels\.npy"):
+    with pytest.raises(InputError, match=r"the folder .* has no features\.npy, labels\.npy"):
         run_experiment(replace(RECIPE, dataset=Arrays()), tmp_path / "run", data=tmp_path, trainer=Means())
     with pytest.raises(InputError, match=r"covtype\.data\.gz or covtype\.npz, from https://archive"):
         run_experiment(replace(RECIPE, dataset=Covtype()), tmp_path / "run", data=tmp_path / "no", trainer=Means())
@@ -275,3 +279,176 @@ def test_a_report_of_nothing_is_refused(whole: Path, tmp_path: Path) -> None:
         (tmp_path / "cut" / f"trials/00{trial}/random-20/3.parquet").unlink()
     with pytest.raises(InputError, match="has no complete trial yet"):
         report_experiment(tmp_path / "cut")
+
+
+def read_picks(folder: Path) -> list[Any]:
+    return [[done.picked.tolist() for done in rounds] for rounds in read_run(folder).rounds.values()]
+
+
+def test_round_files_have_rows_and_labels(whole: Path) -> None:
+    table = pq.read_table(whole / "trials/000/margin-20/1.parquet")
+    assert table.column_names == ["row", "label"]
+    assert table["label"].to_pylist() == LABELS[table["row"].to_pylist()].tolist()
+
+
+def make_old(folder: Path) -> None:
+    """Turn a run's folder into what was written before sizes and labels had their present names."""
+    path = folder / "run.json"
+    owner = json.loads(path.read_text())
+    recipe = owner["settings"]["recipe"]
+    recipe |= {"seed_rows": recipe.pop("seed_size"), "batch_rows": recipe.pop("batch_size")}
+    del owner["settings"]["unit"]
+    path.write_text(json.dumps(owner))
+    for file in [*folder.glob("trials/*/seed.parquet"), *folder.glob("trials/*/*/[0-9]*.parquet")]:
+        pq.write_table(pq.read_table(file).drop_columns(["label"]), file)
+
+
+def test_an_old_folder_is_reported_and_merged_but_not_continued(whole: Path, tmp_path: Path) -> None:
+    run_experiment(RECIPE, tmp_path / "old", trials=2, dataset=BLOBS, trainer=Means())
+    run_experiment(RECIPE, tmp_path / "new", first_trial=2, dataset=BLOBS, trainer=Means())
+    make_old(tmp_path / "old")
+    merged = report_experiment(tmp_path / "new", tmp_path / "old")
+    expected = report_experiment(whole)
+    assert merged.held.numbers == (0, 1, 2)
+    for size, rounds in expected.held.rounds.items():
+        ordered = sorted(merged.held.rounds[size], key=lambda done: done.trial)
+        assert ordered == list(rounds)
+        assert [done.picked.tolist() for done in ordered] == [done.picked.tolist() for done in rounds]
+    with pytest.raises(StoreError, match=r"earlier version of hedgerow.*not continued\. Use a new folder"):
+        run(tmp_path / "old")
+
+
+OLD_SUMMARY = Path(__file__).resolve().parents[1] / "stored" / "old_summary.json"
+
+
+def test_a_summary_of_an_earlier_version_has_the_present_names(tmp_path: Path) -> None:
+    """The file was written before the names changed, one trial with two batch sizes."""
+    old = json.loads(OLD_SUMMARY.read_text())
+    assert old["recipe"]["batch_rows"] == [100, 300]
+    held, summary = read_summary(OLD_SUMMARY), load_summary(OLD_SUMMARY)
+    assert held.fingerprint is None  # that of the old names cannot be compared
+    assert (held.recipe["seed_size"], held.recipe["batch_size"]) == (100, [100, 300])
+    assert held.recipe["model"]["training"]["minibatch"] == old["recipe"]["model"]["training"]["batch_rows"]
+    assert not [key for key in _walk(summary) if key in ("seed_rows", "batch_rows")]
+    values = [done.values["accuracy"] for rounds in held.rounds.values() for done in rounds]
+    assert values == old["rounds"]["accuracy"]
+    assert [found["batch_size"] for found in summary["findings"]] == [100, 300]
+    first = old["sweep"]["first round"][0]
+    assert summary["sweep"]["first round"][0] == {
+        "series": first["strategy"], "x": first["labeled"], "y": first["mean"], "error": first["error"],
+    }  # fmt: skip
+    found, stored = find(held, 300), Findings.from_json(summary["findings"][1])
+    assert (found.points, found.comparisons, found.savings) == (stored.points, stored.comparisons, stored.savings)
+
+
+def _walk(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [*value, *(key for one in value.values() for key in _walk(one))]
+    return [key for one in value for key in _walk(one)] if isinstance(value, list) else []
+
+
+def test_committed_results_have_the_present_names() -> None:
+    for path in (Path(__file__).resolve().parents[2] / "experiments" / "results").glob("*.json"):
+        assert not has_old_names(json.loads(path.read_text())["recipe"]), path
+        assert read_summary(path).trials >= 1
+
+
+class Lengths:
+    """A model of texts: the mean length of a class."""
+
+    def fit(self, features: np.ndarray, labels: np.ndarray, *, seed: int) -> "FittedLengths":
+        COUNT.append(seed)
+        lengths = np.array([len(text) for text in features], float)
+        return FittedLengths(np.array([lengths[labels == c].mean() if np.any(labels == c) else 0 for c in range(2)]))
+
+
+@dataclass(frozen=True)
+class FittedLengths:
+    means: np.ndarray
+
+    def probabilities(self, features: np.ndarray) -> np.ndarray:
+        odds = np.exp(-np.abs(np.array([[len(text)] for text in features]) - self.means) / 5)
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def embeddings(self, features: np.ndarray) -> np.ndarray:
+        return np.array([[len(text), 1.0] for text in features])
+
+
+def test_an_experiment_over_texts_resumes(tmp_path: Path) -> None:
+    def load() -> Dataset:
+        texts = np.array([("ab" if n % 2 else "c") * (n % 40 + 1) for n in range(80)], object)
+        return Dataset("texts", 2, texts[:60], np.arange(60) % 2, texts[60:], np.arange(20) % 2)
+
+    recipe = Recipe("texts", (Arm("margin", Margin()),), seed_size=8, batch_size=(5,), rounds=2, trials=1)
+    run_experiment(recipe, tmp_path / "run", dataset=load(), trainer=Lengths())
+    picks, before = read_picks(tmp_path / "run"), len(COUNT)
+    (tmp_path / "run/trials/000/margin-5/2.parquet").unlink()
+    run_experiment(recipe, tmp_path / "run", dataset=load(), trainer=Lengths())  # equal texts at other addresses
+    assert len(COUNT) == before + 2  # the model of round 1 again, then that of round 2
+    assert read_picks(tmp_path / "run") == picks
+
+
+def test_engines_give_the_same_and_both_ways_to_name_one_are_not_mixed(whole: Path, tmp_path: Path) -> None:
+    there = run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS, trainer=Means(), engine="processes:2")
+    assert there.rounds == read_run(whole).rounds
+    assert read_picks(tmp_path / "run") == read_picks(whole)
+    for options, message in [
+        ({"engine": "threads"}, "unknown engine 'threads'"),
+        ({"engine": "processes:0"}, "at least 1, got 'processes:0'"),
+        ({"engine": "serial", "jobs": 2}, "jobs and engine both say where to run"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            run_experiment(RECIPE, tmp_path / "no", dataset=BLOBS, trainer=Means(), **options)
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [
+        (Program(("python", "my train.py")), "runs the program python 'my train.py'"),
+        (Estimator("os.system", {"command": "touch harm"}), "imports os.system, which is not part of scikit-learn"),
+    ],
+)
+def test_a_recipe_that_runs_code_needs_permission(model: Any, code: str, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, model=model, strategies=RECIPE.strategies[1:])
+    with pytest.raises(
+        InputError, match=f"the recipe 'blobs' {code}: read it, and if you trust it pass --allow-programs"
+    ):
+        run_experiment(recipe, tmp_path / "run", dataset=BLOBS)
+    assert not (tmp_path / "run").exists()
+    assert describe_code(recipe) == code
+    assert run_experiment(recipe, tmp_path / "own", trials=1, dataset=BLOBS, trainer=Means()).trials == 1  # not used
+
+
+def test_only_estimators_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = replace(RECIPE, model=Estimator("os.system", {"command": "touch harm"}))
+    with pytest.raises(InputError, match=r"'os\.system' cannot be created: it is not a class of estimators"):
+        run_experiment(recipe, tmp_path / "run", dataset=BLOBS, allow_programs=True)
+    assert not (tmp_path / "harm").exists()
+
+
+def test_the_commit_is_that_of_a_tree_that_tracks_the_package(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        command = ["git", "-C", str(tmp_path), *identity, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    assert find_commit(package) is None  # an installed package
+    git("init", "-q")
+    (tmp_path / "other").write_text("")
+    git("add", "other")
+    git("commit", "-qm", "x")
+    assert find_commit(package) is None  # inside the repository of another project
+    git("add", "package")
+    git("commit", "-qm", "y")
+    assert find_commit(package) == git("rev-parse", "HEAD")
+    (package / "__init__.py").write_text("1")
+    assert find_commit(package) == f"{git('rev-parse', 'HEAD')}-dirty"
+
+
+def test_results_record_the_commit(whole: Path) -> None:
+    assert read_run(whole).machine["commit"] == find_commit()

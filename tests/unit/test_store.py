@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from hedgerow.errors import StoreError
-from hedgerow.store import atomic_write, check_target
+from hedgerow.store import atomic_write, check_target, hold_lock
 
 
 def test_a_block_that_ends_well_becomes_the_target(tmp_path: Path) -> None:
@@ -149,3 +150,31 @@ def test_threads_do_not_share_a_temporary(tmp_path: Path) -> None:
     assert len(set(seen)) == 2
     assert target.read_text() in ("aaa", "bbb")
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_lock_is_held_by_one_process_and_ends_with_it(tmp_path: Path) -> None:
+    code = """
+import sys, time
+from pathlib import Path
+from hedgerow.store import hold_lock
+folder = Path(sys.argv[1])
+with hold_lock(folder / "a.lock"):
+    (folder / "held").touch()
+    time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) as other:
+        while not (tmp_path / "held").exists():
+            assert other.poll() is None
+            time.sleep(0.05)
+        entered = threading.Event()
+
+        def enter() -> None:
+            with hold_lock(tmp_path / "a.lock"):
+                entered.set()
+
+        thread = threading.Thread(target=enter)
+        thread.start()
+        assert not entered.wait(0.3)
+        other.kill()
+        assert entered.wait(60)
+        thread.join()

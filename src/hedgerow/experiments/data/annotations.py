@@ -1,8 +1,8 @@
-"""Partial annotation: of a multi-label dataset's labels, the ones that can be asked for.
+"""Partial annotation: the pairs of a multi-label dataset that can be asked.
 
-In pools such as Open Images an example is annotated for a few classes only (paper, section 3.2: about six, two of three
-answers being no). Here all positives of a row can be asked for and a few negatives, drawn by a seed; whoever selects
-sees the questions and not the answers, and everything else is hidden.
+In pools such as Open Images an example is annotated for a few classes only (section 3.2 of the paper: about six, two of
+three answers being no). Here all positive pairs of a row can be asked and a few negative ones, drawn by a seed. A
+strategy sees the pairs and not their answers; all other pairs are hidden.
 """
 
 import math
@@ -18,13 +18,13 @@ from hedgerow.tasks import Annotated, PairTask
 
 Bools = npt.NDArray[np.bool_]
 
-ENTRIES = 1 << 22  # of rows x classes looked at together
+ENTRIES = 1 << 22  # of the matrix rows x classes, per block
 NEGATIVES_A_POSITIVE = 2  # as in Open Images' training set: 19.9 M positives and 37.7 M negatives
 
 
 @dataclass(frozen=True, eq=False)
 class MultiLabel:
-    """A pool and a test set of questions; perhaps rows to train a first model on, which are in neither."""
+    """A pool and a test set of pairs, and optionally rows to train a first model on, which are in neither."""
 
     name: str
     names: tuple[str, ...]  # of its classes
@@ -38,13 +38,13 @@ class MultiLabel:
 
     @property
     def task(self) -> PairTask:
-        """The dataset as the loop sees it: answers are had by asking."""
+        """The dataset as a task, whose oracle knows the answers."""
         pool = self.pool
         return PairTask(pool.features, len(pool.features), pool.pairs, pool.answers.__getitem__, self.test, self.first)
 
     @property
     def marks(self) -> tuple[npt.NDArray[Any], ...]:
-        """What tells it from other data: all of it."""
+        """The arrays that identify the data: all of them."""
         marks: list[npt.NDArray[Any]] = []
         for part in (self.pool, self.test, self.first):
             if part is not None:
@@ -62,11 +62,11 @@ def annotate(
     kinds: npt.NDArray[np.int64] | None = None,
     seed: Any = 0,
 ) -> Annotated:
-    """Questions about all positives of truth (n, C), a scipy CSR matrix, and about `negatives` negatives a row.
+    """All positive pairs of truth (n, C), a scipy CSR matrix, and `negatives` negative pairs per row.
 
-    Negatives are drawn without replacement, by weights (kinds, C) > 0 where they are given; kinds (n,) says which of
-    them goes for a row. All negatives of a row where it has no more. If their number is None: twice what a row has in
-    positives on average, rounded up. seed: as numpy takes it.
+    Negative pairs are drawn without replacement; a row with fewer has all of them. weights (kinds, C) > 0: draw classes
+    by the weights of the row's kind, kinds (n,). negatives None: twice the mean number of positives per row, rounded
+    up. seed: any seed of numpy.
     """
     n, classes = truth.shape
     if negatives is None:
@@ -89,7 +89,7 @@ def annotate(
 
 
 def _take_first(race: npt.NDArray[np.float32], known: Bools, count: int) -> Bools:
-    """The `count` lowest entries of every row that are not known: bool (r, C)."""
+    """The `count` lowest entries of every row among those that are not known: bool (r, C)."""
     taken = np.zeros(race.shape, np.bool_)
     if count:
         race[known] = np.inf

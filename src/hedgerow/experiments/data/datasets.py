@@ -1,14 +1,13 @@
-"""Datasets whose labels are known, as tasks for the loop.
+"""Datasets with known labels, as tasks for the loop.
 
-A `Dataset` is a pool and a test set with their labels. The records in `SOURCES` say how one is made from the files in
-a folder that the user names (`files.py`): CIFAR-10, CIFAR-100 and SVHN as pixels or as frozen features (`features.py`),
-Covertype, the demo's digits, and four .npy files of a user's own. Their fields are the keys of a recipe's table
-[dataset].
+A `Dataset` is a pool and a test set with their labels. The records in `SOURCES` load one from files in a folder of the
+user (`files.py`): CIFAR-10, CIFAR-100 and SVHN as pixels or frozen features (`features.py`), Covertype, the digits of
+the demo, and four .npy files of the user's own. Their fields are the keys of the table [dataset] in a recipe.
 
-`load_redundant_digits` grows scikit-learn's digits (1,797 images of 8 x 8) into a pool as real ones are: a few things
-seen hundreds of times, most seen a handful of times, no two images the same. An original's copies are turned, shifted
-and noised a little; how many it has follows a Pareto law. Originals are split between pool and test set before
-anything is copied, so that the test set holds no relative of a pool image.
+`load_redundant_digits` makes a pool from scikit-learn's digits (1,797 images of 8 x 8) with the redundancy of real
+pools: a few originals have hundreds of copies, most have a handful, and no two images are equal. Copies are slightly
+rotated, shifted and noisy; their number follows a Pareto distribution. Originals are split between pool and test set
+before copying, so that the test set has no copy of an original of the pool.
 
 What it does not do: download anything.
 """
@@ -30,25 +29,25 @@ from hedgerow.tasks import RowTask
 
 Progress = Callable[[str, float], None]
 
-SIDE = 8  # pixels of a digit's side
+SIDE = 8  # pixels per side of a digit
 CLASSES = 10
-INK = 16.0  # the darkest pixel in scikit-learn's digits
-TAIL = 1.1  # Pareto exponent of the number of copies: a mean that is carried by few originals
+INK = 16.0  # the largest pixel value in scikit-learn's digits
+TAIL = 1.1  # Pareto exponent of the number of copies: few originals make up most of the pool
 FEWEST_COPIES = 4
 MOST_COPIES = 400
 TEST_COPIES = 5
-TURN_DEGREES = 8.0  # standard deviations of a copy's distortion: too small to change what is read
+TURN_DEGREES = 8.0  # standard deviations of the distortions of a copy: too small to change the digit
 SHIFT_PIXELS = 0.4
 NOISE = 0.05
 
 FEATURES = ("pixels", "efficientnet-lite0")
-COVTYPE_TEST_ROWS = 116_203  # a fifth; drawn once, the same for every trial
+COVTYPE_TEST_ROWS = 116_203  # a fifth of the rows, drawn once, the same in every trial
 SPLIT_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A pool and a test set: features as arrays with a row an example, labels as class numbers 0 to `classes` - 1."""
+    """A pool and a test set: features with one row per example, labels as class numbers 0 to `classes` - 1."""
 
     name: str
     classes: int
@@ -62,17 +61,17 @@ class Dataset:
         checks.same_length({"test_features": len(self.test_features), "test_labels": len(self.test_labels)})
         for name, labels in (("labels", self.labels), ("test_labels", self.test_labels)):
             if len(labels) == 0 or labels.min() < 0 or labels.max() >= self.classes:
-                raise InputError(f"{name} of {self.name} must be class numbers 0 to {self.classes - 1}, and not none")
+                raise InputError(f"{name} of {self.name} must be class numbers 0 to {self.classes - 1}, at least one")
 
     @property
     def task(self) -> RowTask:
-        """The dataset as the loop sees it: labels are had by asking."""
+        """The dataset as a task, whose oracle knows the labels."""
         labels = np.asarray(self.labels, np.int64)
         return RowTask(self.features, len(labels), labels.__getitem__, self.test_features, self.test_labels)
 
     @property
     def marks(self) -> tuple[npt.NDArray[Any], ...]:
-        """What tells it from other data: all of it."""
+        """The arrays that identify the data: all of them."""
         return tuple(map(np.asanyarray, (self.features, self.labels, self.test_features, self.test_labels)))
 
 
@@ -85,7 +84,7 @@ class Images:
     side: int = 96
 
     def check(self, data: Path | None) -> int:
-        """Refuse what cannot be loaded, before anything is; the pool's rows as published."""
+        """Refuse to start if files are missing; the number of rows of the pool, as published."""
         checks.option(self.features, "features", FEATURES)
         PUBLICATIONS[self.name].find(data)
         return PUBLICATIONS[self.name].rows
@@ -106,13 +105,13 @@ class Images:
 
 @dataclass(frozen=True)
 class Covtype:
-    """Covertype: 54 numbers a row, each column scaled to mean 0 and deviation 1; a fifth is the test set."""
+    """Covertype: 54 numbers per row, columns standardized to mean 0 and deviation 1; a fifth is the test set."""
 
     name: str = "covtype"
     test_rows: int = COVTYPE_TEST_ROWS
 
     def check(self, data: Path | None) -> int:
-        """Refuse what cannot be loaded, before anything is; the pool's rows as published."""
+        """Refuse to start if files are missing; the number of rows of the pool, as published."""
         rows = PUBLICATIONS[self.name].rows
         if not 1 <= self.test_rows < rows:
             raise InputError(f"test_rows must be 1 to {rows - 1:,}, got {self.test_rows:,}")
@@ -125,7 +124,7 @@ class Covtype:
         order = np.random.default_rng(SPLIT_SEED).permutation(len(whole.labels))
         test, pool = order[: self.test_rows], order[self.test_rows :]
         numbers = whole.features.astype(np.float32)
-        # The pool's numbers are known before its labels are: scaling by them takes nothing from the test set.
+        # The features of the pool are known before its labels: standardizing by them uses nothing of the test set.
         mean, spread = numbers[pool].mean(axis=0, dtype=np.float64), numbers[pool].std(axis=0, dtype=np.float64)
         numbers = ((numbers - mean) / np.where(spread > 0, spread, 1)).astype(np.float32)
         labels = whole.labels
@@ -134,13 +133,13 @@ class Covtype:
 
 @dataclass(frozen=True)
 class Digits:
-    """The demo's pool: digits grown from a number of originals, a few of them copied hundreds of times."""
+    """The pool of the demo: digits made from a number of originals, a few of which have hundreds of copies."""
 
     name: str = "redundant-digits"
     originals: int = 1200
 
     def check(self, data: Path | None) -> int:
-        """Nothing is read from a folder; growing the pool takes a moment."""
+        """Nothing is read from a folder; making the pool takes a moment."""
         return len(load_redundant_digits(self.originals).labels)
 
     def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> Dataset:
@@ -150,20 +149,20 @@ class Digits:
 
 @dataclass(frozen=True)
 class Arrays:
-    """A user's own: features.npy, labels.npy, test_features.npy and test_labels.npy in the folder named."""
+    """The user's own: features.npy, labels.npy, test_features.npy and test_labels.npy in the data folder."""
 
     name: str = "arrays"
 
     def check(self, data: Path | None) -> int:
-        """Refuse what cannot be loaded, before anything is; the pool's rows."""
+        """Refuse to start if files are missing; the number of rows of the pool."""
         names = [f"{name}.npy" for name in ("features", "labels", "test_features", "test_labels")]
         if data is None:
             raise InputError(
-                f"the dataset {self.name!r} is read from a folder: name it with --data ({', '.join(names)})"
+                f"the dataset {self.name!r} is read from a folder: pass it with --data ({', '.join(names)})"
             )
         missing = [name for name in names if not (data / name).is_file()]
         if missing:
-            raise InputError(f"the folder {data} lacks {', '.join(missing)}: needed are {', '.join(names)}")
+            raise InputError(f"the folder {data} has no {', '.join(missing)}: it needs {', '.join(names)}")
         return len(_read_labels(data / "labels.npy"))
 
     def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> Dataset:
@@ -175,7 +174,7 @@ class Arrays:
             raise InputError(f"features.npy has rows of shape {pool.shape[1:]}, test_features.npy {held_out.shape[1:]}")
         classes = int(max(labels.max(initial=1), test_labels.max(initial=1))) + 1
         if classes > len(labels) + len(test_labels):
-            raise InputError(f"labels.npy and test_labels.npy hold class {classes - 1:,}: number the classes from 0 on")
+            raise InputError(f"labels.npy and test_labels.npy contain class {classes - 1:,}: number the classes from 0")
         return Dataset(self.name, classes, pool, labels, held_out, test_labels)
 
 
@@ -183,15 +182,15 @@ def _read_labels(path: Path) -> npt.NDArray[np.int64]:
     """Class numbers."""
     labels = tables.open_source(path, path.name)
     if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "iub":
-        raise InputError(f"{path} must hold one whole number a row, the class")
+        raise InputError(f"{path} must have one integer per row, the class")
     return labels.astype(np.int64)
 
 
 def _read_features(path: Path) -> npt.NDArray[Any]:
-    """Rows of numbers, which may be images, not read yet."""
+    """Rows of numbers, possibly images, mapped."""
     features = tables.open_source(path, path.name)
     if not isinstance(features, np.ndarray) or features.ndim < 2 or features.dtype.kind not in "fiub":
-        raise InputError(f"{path} must hold rows of numbers: two dimensions or more")
+        raise InputError(f"{path} must have rows of numbers: two dimensions or more")
     if features.dtype.kind == "f":
         checks.finite(features, path.name)
     return features
@@ -209,11 +208,11 @@ SOURCES: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class RedundantDigits:
-    """The pool and the test set, with what only the teller of the story may see: labels and origins."""
+    """The pool and the test set, with labels and origins, which strategies do not see."""
 
     images: npt.NDArray[np.float32]  # (n, 64), 0 to 1
     labels: npt.NDArray[np.int64]
-    origins: npt.NDArray[np.int64]  # which original a row is a copy of
+    origins: npt.NDArray[np.int64]  # the original of each row
     test_images: npt.NDArray[np.float32]
     test_labels: npt.NDArray[np.int64]
     test_origins: npt.NDArray[np.int64]
@@ -224,16 +223,16 @@ class RedundantDigits:
 
 
 def load_redundant_digits(originals: int = 1200, *, seed: int = 0) -> RedundantDigits:
-    """A pool grown from `originals` digits (about 19 rows each); the other digits, five copies each, as test set."""
+    """A pool made from `originals` digits (about 19 rows each); the test set is five copies of each other digit."""
     images, labels = _load_digits()
     checks.integer(originals, "originals", least=1)
     if originals >= len(images):
         raise InputError(
-            f"originals must leave digits for the test set: at most {len(images) - 1:,}, got {originals:,}"
+            f"originals must leave digits for the test set: it can be at most {len(images) - 1:,}, got {originals:,}"
         )
     rng = np.random.default_rng(checks.seed(seed))
     order = rng.permutation(len(images))
-    # A Pareto variable of exponent a is (1 + Lomax(a)) times its least value.
+    # A Pareto variable with exponent a is (1 + Lomax(a)) times its minimum.
     counts = np.minimum(FEWEST_COPIES * (1 + rng.pareto(TAIL, originals)), MOST_COPIES).astype(np.int64)
     origins = rng.permutation(np.repeat(order[:originals], counts))
     test_origins = np.repeat(order[originals:], TEST_COPIES)
@@ -258,7 +257,7 @@ def _load_digits() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
 
 
 def _distort(images: npt.NDArray[np.float32], rng: np.random.Generator) -> npt.NDArray[np.float32]:
-    """Images (n, 8, 8) turned about their center, shifted, read off by bilinear interpolation, noised: (n, 64)."""
+    """Images (n, 8, 8) rotated about their center, shifted (bilinear interpolation) and with noise: (n, 64)."""
     from scipy.ndimage import map_coordinates
 
     n = len(images)
@@ -268,7 +267,7 @@ def _distort(images: npt.NDArray[np.float32], rng: np.random.Generator) -> npt.N
     turned_y = np.cos(angle) * y - np.sin(angle) * x + shift[0] + (SIDE - 1) / 2  # (n, 8, 8)
     turned_x = np.sin(angle) * y + np.cos(angle) * x + shift[1] + (SIDE - 1) / 2
     which = np.broadcast_to(np.arange(n)[:, None, None], (n, SIDE, SIDE))
-    moved = map_coordinates(images, [which, turned_y, turned_x], order=1)  # outside is paper: 0
+    moved = map_coordinates(images, [which, turned_y, turned_x], order=1)  # outside is 0, no ink
     noised = moved + rng.normal(0, NOISE, moved.shape)
     flat: npt.NDArray[np.float32] = np.clip(noised, 0, 1).astype(np.float32).reshape(n, SIDE * SIDE)
     return flat

@@ -1,7 +1,7 @@
-"""The files of public datasets, as their authors publish them: CIFAR's pickles, SVHN's .mat, Covertype's table.
+"""The files of public datasets as their authors publish them: CIFAR (pickles), SVHN (.mat), Covertype (a table).
 
-A reader takes the folder the user names, or the folder within it that the archive unpacks to, and gives arrays. A file
-that is missing is told together with all the others that are, and with where they are published.
+A reader takes a folder of the user, or the folder inside it that the archive unpacks to, and returns arrays. An error
+lists all missing files and where they are published.
 
 What it does not do: download, decode or change anything.
 """
@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from hedgerow.errors import InputError
 
-SIDE = 32  # pixels of an image's side, in all three image sets
-# What a pickle of arrays and lists names; anything else in one is refused unread.
+SIDE = 32  # pixels per side, in all three image sets
+# The names in a pickle of arrays and lists; any other is refused before it is imported.
 PICKLED = {
     ("numpy", "dtype"), ("numpy", "ndarray"), ("numpy._core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "scalar"), ("numpy._core.numeric", "_frombuffer"), ("_codecs", "encode"),
@@ -37,7 +37,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Publication:
-    """A dataset's folder and files, and where its authors publish them. Of `either` files one is enough."""
+    """The folder and files of a dataset, and where they are published. If `either`, one of the files is enough."""
 
     title: str
     classes: int
@@ -49,26 +49,26 @@ class Publication:
     either: bool = False
 
     def open(self, data: Path | None) -> tuple[Split, Split | None]:
-        """Training and test half; a set that is published whole has no second."""
+        """The training and the test half; None for the second if the dataset is published undivided."""
         return self.read(self.find(data))
 
     def find(self, data: Path | None) -> Path:
-        """The folder that holds the files, all of them found there."""
+        """The folder with the files, after a check that all are there."""
         if data is None:
-            raise InputError(f"{self.title} is read from your copy: name its folder with --data; {self._tell()}")
+            raise InputError(f"{self.title} is read from your copy: pass its folder with --data; {self._list_needed()}")
         for folder in (data / self.folder, data):
             missing = [name for name in self.files if not (folder / name).is_file()]
             if not missing or (self.either and len(missing) < len(self.files)):
                 return folder
         nearest = data / self.folder if (data / self.folder).is_dir() else data
         missing = [name for name in self.files if not (nearest / name).is_file()]
-        told = (" or " if self.either else ", ").join(missing)
-        lacks = "does not exist" if not nearest.is_dir() else f"lacks {told}"
-        raise InputError(f"the folder {nearest} {lacks}: {self._tell()}")
+        listed = (" or " if self.either else ", ").join(missing)
+        problem = "does not exist" if not nearest.is_dir() else f"has no {listed}"
+        raise InputError(f"the folder {nearest} {problem}: {self._list_needed()}")
 
-    def _tell(self) -> str:
+    def _list_needed(self) -> str:
         joined = (" or " if self.either else ", ").join(self.files)
-        return f"needed are {self.folder}/ with {joined}, from {self.address}"
+        return f"it needs {self.folder}/ with {joined}, from {self.address}"
 
 
 def read_cifar10(folder: Path) -> tuple[Split, Split]:
@@ -87,7 +87,7 @@ def read_svhn(folder: Path) -> tuple[Split, Split]:
 
 
 def read_covtype(folder: Path) -> tuple[Split, None]:
-    """54 whole numbers a row, classes 1..7 in the file and 0..6 here; published whole."""
+    """54 integers per row, classes 1..7 in the file and 0..6 here; published undivided."""
     packed = folder / "covtype.npz"
     if packed.is_file():
         with np.load(packed, allow_pickle=False) as held:
@@ -99,29 +99,29 @@ def read_covtype(folder: Path) -> tuple[Split, None]:
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Reads pickles of arrays, lists and strings; refuses those that would run anything else."""
+    """Reads pickles of arrays, lists and strings; refuses those that would import or run anything else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        module = module.replace("numpy.core.", "numpy._core.")  # as numpy was, when the files were written
+        module = module.replace("numpy.core.", "numpy._core.")  # the name in the numpy that wrote the files
         if (module, name) not in PICKLED:
-            raise pickle.UnpicklingError(f"it names {module}.{name}, which no file of arrays does")
+            raise pickle.UnpicklingError(f"it imports {module}.{name}, which no file of arrays does")
         return super().find_class(module, name)
 
 
 def _read_batch(path: Path, key: bytes) -> Split:
-    """A pickle of CIFAR's: rows of 3,072 bytes, channel by channel, and a list of labels."""
+    """A pickle of CIFAR: rows of 3,072 bytes, channel by channel, and a list of labels."""
     try:
         with path.open("rb") as file:
             batch = _ArrayUnpickler(file, encoding="bytes").load()
         images = np.asarray(batch[b"data"], np.uint8).reshape(-1, 3, SIDE, SIDE)
         labels = np.asarray(batch[key], np.int64)
     except (pickle.UnpicklingError, EOFError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} cannot be read as a batch of CIFAR's python version: {error}") from error
+        raise InputError(f"{path} cannot be read as a batch of the Python version of CIFAR: {error}") from error
     return Split(images, labels)
 
 
 def _read_mat(path: Path) -> Split:
-    """A .mat of SVHN's: X (32, 32, 3, n) uint8, y (n, 1) with 10 for the digit 0."""
+    """A .mat file of SVHN: X (32, 32, 3, n) uint8, y (n, 1) with 10 for the digit 0."""
     from scipy.io import loadmat
 
     try:
@@ -129,7 +129,7 @@ def _read_mat(path: Path) -> Split:
         images = np.ascontiguousarray(held["X"].transpose(3, 2, 0, 1), np.uint8)  # (n, 3, 32, 32)
         labels = held["y"].ravel().astype(np.int64) % 10
     except (ValueError, KeyError, NotImplementedError, TypeError) as error:
-        raise InputError(f"{path} cannot be read as SVHN's cropped digits: {error}") from error
+        raise InputError(f"{path} cannot be read as the cropped digits of SVHN: {error}") from error
     return Split(images, labels)
 
 

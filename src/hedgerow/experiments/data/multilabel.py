@@ -1,8 +1,8 @@
-"""Multi-label datasets that are fully annotated, as pools of questions with most labels hidden.
+"""Fully annotated multi-label datasets as pools of (row, class) pairs with most labels hidden.
 
-The Mulan sets (bags of words and of visual words) as scipy files <name>_X.npz and <name>_Y.npz, and GoEmotions
-(comments, 28 emotions) as one Parquet file with columns text, labels and split. Both are read from a folder that the
-user names; nothing is downloaded. `PAIR_SOURCES` are the multi-label datasets of recipes, by name.
+The Mulan sets (bags of words and of visual words) are scipy files <name>_X.npz and <name>_Y.npz; GoEmotions (comments,
+28 emotions) is one Parquet file with the columns text, labels and split. Both are read from a folder of the user;
+nothing is downloaded. `PAIR_SOURCES` are the multi-label datasets of recipes, by name.
 """
 
 from collections.abc import Callable, Mapping
@@ -71,7 +71,7 @@ PAIR_SOURCES: Mapping[str, Any] = {
 
 
 def load_mulan(data: Path, name: str, *, negatives: int | None = None, seed: int = 0) -> MultiLabel:
-    """One of the Mulan sets; features float32 (n, columns). The test set is a fifth of the rows, drawn by the seed."""
+    """A Mulan set; features float32 (n, columns). The test set is a fifth of the rows, drawn by the seed."""
     from scipy.sparse import load_npz
 
     checks.option(name, "Mulan set", MULAN)
@@ -93,7 +93,7 @@ def load_mulan(data: Path, name: str, *, negatives: int | None = None, seed: int
 
 
 def load_goemotions(data: Path, *, negatives: int | None = None, seed: int = 0) -> MultiLabel:
-    """GoEmotions; features are `Texts`. The test set is the authors' own, the rest is the pool."""
+    """GoEmotions; features are `Texts`. The test set is that of its authors, the pool is everything else."""
     classes = tuple(_require(data / "labels.txt").read_text(encoding="utf-8").split())
     table = tables.open_source(_require(data / "goemotions.parquet"), "GoEmotions")
     assert isinstance(table, tables.Table)
@@ -124,20 +124,20 @@ def _make_truth(labels: list[list[int]], classes: int) -> Any:
     ends = np.cumsum([0, *map(len, labels)])
     columns = np.array([label for row in labels for label in row], np.int64)
     if len(columns) and (columns.min() < 0 or columns.max() >= classes):
-        raise InputError(f"GoEmotions' labels are 0 to {classes - 1}, got {columns.min()} to {columns.max()}")
+        raise InputError(f"the labels of GoEmotions are 0 to {classes - 1}, got {columns.min()} to {columns.max()}")
     return csr_matrix((np.ones(len(columns), np.bool_), columns, ends), shape=(len(labels), classes))
 
 
 def _require_all(data: Path | None, names: list[str], source: str) -> None:
-    """Files that a recipe reads from the data folder."""
+    """Refuse to start if files of the data folder are missing."""
     if data is None:
-        raise InputError(f"the data are read from a folder: name it with --data ({', '.join(names)}, from {source})")
+        raise InputError(f"the data are read from a folder: pass it with --data ({', '.join(names)}, from {source})")
     missing = [name for name in names if not (data / name).is_file()]
     if missing:
-        raise InputError(f"the folder {data} lacks {', '.join(missing)}: get the data from {source}")
+        raise InputError(f"the folder {data} has no {', '.join(missing)}: get the data from {source}")
 
 
 def _require(path: Path) -> Path:
     if not path.is_file():
-        raise InputError(f"{path} does not exist: name the folder that holds {path.name}")
+        raise InputError(f"{path} does not exist: pass the folder with {path.name}")
     return path

@@ -1,6 +1,6 @@
-"""Texts as rows of a pool: code points one behind the other, and the n-grams a model reads of them.
+"""Texts as rows of a pool: concatenated code points, and the n-grams that a model reads.
 
-Millions of words are a few numbers each here and no objects. Rows are taken as from an array: texts[rows].
+Millions of words are stored as a few numbers each, not as objects. Rows are taken as from an array: texts[rows].
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ BEGIN, END = 0x110000, 0x110001  # beyond the last character of Unicode
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """n texts, each between its marks: codes uint32 (t,), text i at codes[starts[i] : starts[i + 1]]."""
+    """n texts, each between a begin and an end mark: codes uint32 (t,), text i is codes[starts[i] : starts[i + 1]]."""
 
     codes: npt.NDArray[np.uint32]
     starts: npt.NDArray[np.int64]
@@ -25,33 +25,33 @@ class Texts:
         return len(self.starts) - 1
 
     def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> "Texts":
-        """Some of the texts, in the order named."""
+        """Some of the texts, in the given order."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         begins = self.starts[:-1][rows]
         lengths = self.starts[1:][rows] - begins
         starts = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], lengths)
-        return Texts(self.codes[places], starts)
+        positions = np.arange(starts[-1]) + np.repeat(begins - starts[:-1], lengths)
+        return Texts(self.codes[positions], starts)
 
     def read(self, row: int) -> str:
-        """One of them as a string."""
+        """One text as a string."""
         return self.codes[self.starts[row] + 1 : self.starts[row + 1] - 1].tobytes().decode("utf-32-le")
 
     def list_grams(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(the buckets of all 1- to 4-grams, text after text; where each text's begin, and the end)."""
+        """(the hash buckets of all 1- to 4-grams, text by text; the offsets of the texts, and the end)."""
         found, ends = np.empty(kernels.GRAMS * len(self.codes), np.int64), np.empty(len(self), np.int64)
         count = kernels.list_grams(self.codes, self.starts, found, ends)
         return found[:count], np.concatenate([[0], ends])
 
     def average_grams(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The mean of the vectors (BUCKETS, d) of each text's grams, float32 (n, d)."""
+        """The mean of the vectors (BUCKETS, d) of the n-grams of each text, float32 (n, d)."""
         out = np.empty((len(self), vectors.shape[1]), np.float32)
         kernels.average_grams(self.codes, self.starts, vectors, out)
         return out
 
     def misspell(self, rng: np.random.Generator) -> "Texts":
-        """Every text with one typing error: letters swapped, left out, typed twice or in the place of another."""
+        """Every text with one typing error: a letter swapped with the next, omitted, doubled or replaced."""
         out, ends = np.empty(len(self.codes) + len(self), np.uint32), np.empty(len(self), np.int64)
         count = kernels.misspell(self.codes, self.starts, rng.integers(0, 2**64, dtype=np.uint64), out, ends)
         return Texts(out[:count], np.concatenate([[0], ends]))
@@ -70,7 +70,7 @@ def encode_texts(texts: Sequence[str]) -> Texts:
 
 
 def join_texts(parts: Sequence[Texts]) -> Texts:
-    """All of them, one after the other."""
+    """Several `Texts`, concatenated."""
     offsets = np.cumsum([0, *(len(part.codes) for part in parts)])
     starts = [part.starts[:-1] + offset for part, offset in zip(parts, offsets, strict=False)]
     return Texts(np.concatenate([part.codes for part in parts]), np.concatenate([*starts, offsets[-1:]]))

@@ -1,11 +1,11 @@
 """The words of 42 languages as a multi-label pool: "is this a word of that language?".
 
-The word lists are those of the package `wordfreq` (the extra `words`), 7.2 million words in all, one in twelve in more
-than one language: a real pool of about the size of Open Images (paper, section 3.2). A word can be asked about every
-language that lists it and about five that do not, most of them of the same script. Words are held out for the test set,
-and a few for a first model.
+The word lists come from the package `wordfreq` (the extra `words`): 7.2 million words, one in twelve in more than one
+language, a real pool of about the size of Open Images (section 3.2 of the paper). The pairs of a word are all languages
+that list it and five that do not, most of them with the same script. Some words are held out for the test set, and a
+few for a first model.
 
-`Words` is the record behind a recipe's table [dataset]. What is not here: the model, which reads n-grams (`texts.py`).
+`Words` is the record of the table [dataset] in a recipe. The model, which reads n-grams, is in `architectures.py`.
 """
 
 import unicodedata
@@ -25,12 +25,12 @@ from hedgerow.experiments.data.texts import Texts, encode_texts, join_texts
 from hedgerow.pairs import Pairs
 from hedgerow.tasks import Annotated
 
-HELD_OUT = 125_000  # test words, as many as Open Images has test images
-FIRST = 40_000  # words for a first model, as many as its validation images
+HELD_OUT = 125_000  # test words: the number of test images in Open Images
+FIRST = 40_000  # words for a first model: the number of its validation images
 NEGATIVES = 5
-NEAR = 50.0  # how much likelier a language of the word's script is asked about than another
-LEAST_SHARE = 0.25  # of a language's words in a script that is its own: names in Latin letters are in every list
-FOLDED = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "KATAKANA-HIRAGANA": "CJK"}  # words in Japanese mix them
+NEAR = 50.0  # how much more likely a pair is for a language with the script of the word
+LEAST_SHARE = 0.25  # of the words of a language, for a script to be one of its own: every list has Latin names
+FOLDED = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "KATAKANA-HIRAGANA": "CJK"}  # Japanese words mix them
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Words:
     unit: ClassVar[str] = "pair"
 
     def check(self, data: Path | None) -> None:
-        """Refuse to start without the word lists; how many questions there are shows when they are read."""
+        """Refuse to start without the word lists. The number of pairs is known after they are read."""
         if find_spec("wordfreq") is None:
             raise MissingExtraError("the word lists", "words")
 
@@ -68,7 +68,7 @@ def list_words(limit: int | None = None, *, seed: int = 0) -> tuple[list[str], n
         for bucket in wordfreq.get_frequency_list(language, "best"):
             for word in bucket:
                 bits[word] = bits.get(word, 0) | 1 << place
-        wordfreq.get_frequency_list.cache_clear()  # it would keep every list
+        wordfreq.get_frequency_list.cache_clear()  # it would keep every list in memory
     words = sorted(bits)
     order = np.random.default_rng(seed).permutation(len(words))[:limit]
     words = [words[place] for place in order]
@@ -86,7 +86,7 @@ def load_words(
 ) -> MultiLabel:
     """`limit` words (all if None): `held_out` for the test set, `first` for a first model, the others the pool.
 
-    typos: so many copies of every word of the pool, each with a typing error of its own and the same answers.
+    typos: the number of copies of every word of the pool, each with its own typing error and the same answers.
     """
     words, bits, languages = list_words(limit, seed=seed)
     held_out, first = checks.integer(held_out, "held_out", least=1), checks.integer(first, "first")
@@ -110,7 +110,7 @@ def load_words(
 
 
 def repeat_misspelled(words: Annotated, copies: int, *, seed: int) -> Annotated:
-    """The words, and behind them `copies` of each with a typing error; the questions and answers are theirs again."""
+    """The words, followed by `copies` of each with a typing error, which have the same pairs and answers."""
     if checks.integer(copies, "typos") == 0:
         return words
     rng = np.random.default_rng([checks.seed(seed), copies])
@@ -125,8 +125,8 @@ def repeat_misspelled(words: Annotated, copies: int, *, seed: int) -> Annotated:
 def weigh_languages(
     words: list[str], bits: npt.NDArray[np.uint64], languages: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """(the script of each word, by number; how likely its words are asked about each language (scripts, C))."""
-    scripts: dict[str, int] = {"": 0}  # words without a letter are at home everywhere
+    """(the script of each word, as a number; the weight of each language for words of a script (scripts, C))."""
+    scripts: dict[str, int] = {"": 0}  # words without letters belong to no script
     known: dict[str, int] = {}
     kinds = np.empty(len(words), np.int64)
     for place, word in enumerate(words):
@@ -144,7 +144,7 @@ def weigh_languages(
 
 
 def _name_script(letter: str) -> str:
-    """LATIN, CYRILLIC, ...: how Unicode begins the letter's name; nothing for no letter."""
+    """LATIN, CYRILLIC, ...: the first word of the Unicode name of a letter; "" for no letter."""
     name = unicodedata.name(letter, "").partition(" ")[0] if letter else ""
     return FOLDED.get(name, name)
 
@@ -153,7 +153,7 @@ def _spread_bits(bits: npt.NDArray[np.uint64], languages: int) -> Any:
     """The bits as a CSR matrix (n, languages) of ones."""
     from scipy.sparse import csr_matrix, vstack
 
-    step = 1 << 18  # rows whose bits are looked at together
+    step = 1 << 18  # rows per block
     columns = np.arange(languages, dtype=np.uint64)
     parts = [
         csr_matrix((bits[start : start + step, None] >> columns & np.uint64(1)).astype(np.bool_))
