@@ -112,9 +112,9 @@ class Clusters:
         """As `assign`, with the distances to the nearest clusters and the ids of the new points."""
         if self.centroids is None:
             raise InputError(
-                "these clusters have no centroids to assign points to: make them with cluster(..., centroids=True) "
-                "(not for the euclidean metric), and save them with save(..., centroids=True), which writes a second "
-                "file that must stay beside the first"
+                "these clusters have no centroids to assign points to: make them with cluster(..., centroids=True) and "
+                "save(..., centroids=True), or with hedgerow cluster --centroids (not for the euclidean metric), and "
+                "keep the second file, .centroids.npz, next to the first"
             )
         if threads is not None:
             checks.integer(threads, "threads", least=1)

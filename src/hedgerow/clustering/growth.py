@@ -71,39 +71,45 @@ class State:
     duplicates: int  # merges of equal points
 
 
-def grow(
-    vectors: Vectors,
-    goal: Goal,
-    search: Search,
-    slack: float,
-    spread: float,
-    team: Team,
-    checkpoints: Checkpoints,
-    progress: Progress,
-) -> State:
-    """The state after the last merge up to the goal. spread: the largest half norm of the pool.
+@dataclass(frozen=True)
+class Run:
+    """What stays the same over all rounds of a tree."""
+
+    goal: Goal
+    search: Search  # of a round before any pass
+    slack: float
+    spread: float  # the largest half norm of the pool
+    team: Team
+    checkpoints: Checkpoints
+    progress: Progress
+
+
+def grow(vectors: Vectors, run: Run) -> State:
+    """The state after the last merge up to the goal.
 
     Exact searches need no further passes, because they miss nothing.
     """
-    goal = goal.round_down(vectors.dtype)
-    state = load_state(checkpoints)
+    run = replace(run, goal=run.goal.round_down(vectors.dtype))
+    state = load_state(run.checkpoints)
     layout: Layout | None = None
     if state is None:
-        active, layout, duplicates = sort_points(vectors, search, team, lambda done: progress("reading", done))
-        state = State(active, duplicates, search, goal.cap(duplicates), 0, 0, 0, len(duplicates))
-    limits = Limits(np.inf, slack, ROUNDING[vectors.dtype] * spread)
+        active, layout, duplicates = sort_points(
+            vectors, run.search, run.team, lambda done: run.progress("reading", done)
+        )
+        state = State(active, duplicates, run.search, run.goal.cap(duplicates), 0, 0, 0, len(duplicates))
+    limits = Limits(np.inf, run.slack, ROUNDING[vectors.dtype] * run.spread)
     begun = max(1, len(state.active))
     while True:
         if len(state.active) > 1:
-            state = run_round(state, layout, goal, search, limits, team, checkpoints, progress)
+            state = run_round(state, layout, limits, run)
             layout = None
-            progress(f"pass {state.passes}" if state.passes else "merging", 1 - len(state.active) / begun)
-        elif search.exact or state.passes == MOST_PASSES or (state.passes and is_rare(state, len(vectors))):
+            run.progress(f"pass {state.passes}" if state.passes else "merging", 1 - len(state.active) / begun)
+        elif run.search.exact or state.passes == MOST_PASSES or (state.passes and is_rare(state, len(vectors))):
             return state
         else:
-            state = begin_pass(state, vectors, goal, search, team)
+            state = begin_pass(state, vectors, run)
             begun = max(1, len(state.active))
-        save_state(checkpoints, state)
+        save_state(run.checkpoints, state)
 
 
 def largest_half(vectors: Vectors) -> float:
@@ -113,56 +119,46 @@ def largest_half(vectors: Vectors) -> float:
     return max((float(vectors.half(vectors.block(start)).max()) for start in vectors.starts()), default=0.0)
 
 
-def run_round(
-    state: State,
-    layout: Layout | None,
-    goal: Goal,
-    usual: Search,
-    limits: Limits,
-    team: Team,
-    checkpoints: Checkpoints,
-    progress: Progress,
-) -> State:
+def run_round(state: State, layout: Layout | None, limits: Limits, run: Run) -> State:
     """One neighbor search and all merges that it certifies."""
     active, search = state.active, state.search
     if layout is None:
-        active, layout = sort_clusters(active, search, team)
+        active, layout = sort_clusters(active, search, run.team)
     limits = replace(limits, threshold=state.cap)
-    active, log = merge_round(active, search_once(state, active, layout, team, checkpoints, progress), limits, team)
+    # The neighbors are passed on without a name of their own, so that `merge_round` can free them.
+    active, log = merge_round(active, search_once(state, active, layout, run), limits, run.team)
     joined = join_logs([state.log, log])
     if len(log):
-        pairs = usual.pairs * (HARDER if state.passes else 1)
-        search = replace(search, k=usual.k, pairs=pairs)
+        pairs = run.search.pairs * (HARDER if state.passes else 1)
+        search = replace(search, k=run.search.k, pairs=pairs)
     else:  # more ties than neighbors, or cells that separate neighbors: search farther
         search = replace(search, k=2 * search.k, pairs=2 * search.pairs)
-    cap = state.cap if state.passes else min(state.cap, goal.cap(joined))
+    cap = state.cap if state.passes else min(state.cap, run.goal.cap(joined))
     search = replace(search, seed=search.seed + 1)
     return replace(state, active=active, log=joined, search=search, cap=cap, turn=state.turn + 1)
 
 
-def search_once(
-    state: State, active: Active, layout: Layout, team: Team, checkpoints: Checkpoints, progress: Progress
-) -> Neighbors:
+def search_once(state: State, active: Active, layout: Layout, run: Run) -> Neighbors:
     """The neighbors for this round; those of the first round, half of all work, are saved in the workdir."""
-    kept = checkpoints.load("neighbors") if state.turn == 0 else None
+    kept = run.checkpoints.load("neighbors") if state.turn == 0 else None
     if kept is not None:
         return Neighbors(kept[1]["ids"], kept[1]["gaps"], state.cap)
-    found = search_neighbors(
-        active, layout, state.search, state.cap, team, lambda done: progress(f"neighbors, round {state.turn + 1}", done)
-    )
+    phase = f"neighbors, round {state.turn + 1}"
+    found = search_neighbors(active, layout, state.search, state.cap, run.team, lambda done: run.progress(phase, done))
     if state.turn == 0:
-        checkpoints.save("neighbors", {}, {"ids": found.ids, "gaps": found.gaps})
+        run.checkpoints.save("neighbors", {}, {"ids": found.ids, "gaps": found.gaps})
     return found
 
 
-def begin_pass(state: State, vectors: Vectors, goal: Goal, usual: Search, team: Team) -> State:
+def begin_pass(state: State, vectors: Vectors, run: Run) -> State:
     """All clusters at the cap, with means computed again, for a more thorough search with other cells."""
     raised = make_monotone(len(vectors), state.log)
-    cap = goal.cap(raised)
+    cap = run.goal.cap(raised)
     log = cut_log(raised, cap)
     passes = state.passes + 1
-    search = replace(usual, pairs=HARDER * usual.pairs, seed=usual.seed + 1_000 * passes)
-    return State(gather_clusters(vectors, log, team), log, search, cap, state.turn, passes, len(log), state.duplicates)
+    search = replace(run.search, pairs=HARDER * run.search.pairs, seed=run.search.seed + 1_000 * passes)
+    active = gather_clusters(vectors, log, run.team)
+    return State(active, log, search, cap, state.turn, passes, len(log), state.duplicates)
 
 
 def is_rare(state: State, n: int) -> bool:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from hedgerow import __version__, checks, machine, pool
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
-from hedgerow.clustering.growth import FINEST, STATE_FORMAT, Goal, grow, largest_half
+from hedgerow.clustering.growth import FINEST, STATE_FORMAT, Goal, Run, grow, largest_half
 from hedgerow.clustering.layout import Search
 from hedgerow.clustering.methods import Certified, Exact, Method, read_method
 from hedgerow.clustering.vectors import Vectors, open_vectors
@@ -34,7 +34,7 @@ from hedgerow.errors import HedgerowWarning, InputError
 from hedgerow.machine import Team, available
 from hedgerow.machine import team as use_team
 from hedgerow.progress import Progress, watch
-from hedgerow.store.checkpoints import Checkpoints, open_checkpoints
+from hedgerow.store.checkpoints import open_checkpoints
 
 METRICS = ("cosine", "sqeuclidean", "euclidean")
 METHODS: dict[str, type[Method]] = {"exact": Exact, "certified": Certified}
@@ -154,27 +154,26 @@ def grow_tree(vectors: Vectors, method: Exact | Certified, job: Job) -> Dendrogr
     vectors = replace(vectors, dtype=np.float64 if exact else np.float32)
     limit = np.inf if job.cut.threshold is None else job.cut.threshold
     goal = Goal(limit / vectors.scale, merges)
-    log = grow_precisely(vectors, goal, search, slack, job.team, checkpoints, job.progress)
+    run = Run(goal, search, slack, largest_half(vectors), job.team, checkpoints, job.progress)
+    log = grow_precisely(vectors, run)
     return build_tree(n, replace(log, heights=vectors.scale * log.heights))
 
 
-def grow_precisely(
-    vectors: Vectors, goal: Goal, search: Search, slack: float, team: Team, checkpoints: Checkpoints, progress: Progress
-) -> Log:
+def grow_precisely(vectors: Vectors, run: Run) -> Log:
     """The merges up to the goal: in float32 where it separates distances at the cut, else in float64.
 
     For a given threshold that is known in advance, for a number of merges only once they are made. Equal points are
     equal in either precision.
     """
-    spread = largest_half(vectors)
     if vectors.dtype == np.float32:
-        finest = FINEST * spread
+        goal, finest = run.goal, FINEST * run.spread
         if goal.threshold >= finest:
-            state = grow(vectors, goal, search, slack, spread, team, checkpoints, progress)
+            state = grow(vectors, run)
             if goal.merges is None or goal.merges <= state.duplicates or goal.cap(state.log) >= finest:
                 return state.log
-        vectors, checkpoints = to_float64(vectors, search, team), checkpoints.within("float64")
-    return grow(vectors, goal, search, slack, spread, team, checkpoints, progress).log
+        vectors = to_float64(vectors, run.search, run.team)
+        run = replace(run, checkpoints=run.checkpoints.within("float64"))
+    return grow(vectors, run).log
 
 
 def to_float64(vectors: Vectors, search: Search, team: Team) -> Vectors:
