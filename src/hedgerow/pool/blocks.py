@@ -1,8 +1,8 @@
-"""Chosen rows of a matrix in float32, a block at a time, without a copy of the whole.
+"""Chosen rows of a matrix in float32, one block at a time, without a copy of the whole.
 
-What seeding and k-center read: the unlabeled rows of a pool that may be a memmap far larger than they want to copy. A
-matrix of float32 or float64 in row order is read where it lies; anything else (float16, columns first, strides) is
-copied to float32 once, the chosen rows only. Nothing is checked here.
+Seeding and k-center read the unlabeled rows of a pool this way: it may be a memmap much larger than memory. A C-ordered
+matrix of float32 or float64 is read in place; from any other (float16, Fortran order, strides) the chosen rows are
+copied to float32 once. Nothing is checked here.
 """
 
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ import numpy.typing as npt
 from hedgerow.kernels import freeze
 from hedgerow.kernels.gathering import gather_residuals, gather_rows
 
-COPY_BYTES = 1 << 25  # rows are converted 32 MiB at a time
+COPY_BYTES = 1 << 25  # rows are converted in pieces of 32 MiB
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class RowSource:
-    """`rows` of `matrix` (float32 or float64, C-contiguous): positions 0 to len - 1 stand for them, in that order."""
+    """`rows` of `matrix` (float32 or float64, C-contiguous); position i of the source is rows[i]."""
 
     matrix: npt.NDArray[Any]
     rows: Rows
-    in_place: bool  # float32 and the rows 0, 1, 2, ...: a block is a slice
+    in_place: bool  # float32 and all rows in order: a block is a slice
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def width(self) -> int:
-        """How many columns."""
+        """The number of columns."""
         return int(self.matrix.shape[1])
 
     def block(self, start: int, stop: int) -> Floats:
-        """The rows at the positions start to stop: float32 (stop - start, width), perhaps a view."""
+        """The rows at positions start to stop: float32 (stop - start, width), a view if `in_place`."""
         if self.in_place:
             return freeze(self.matrix[start:stop])
         return self._gather(self.rows[start:stop])
@@ -53,7 +53,7 @@ class RowSource:
 
 @dataclass(frozen=True, eq=False)
 class ResidualSource:
-    """a = p - onehot(argmax p) of the rows of a source of probabilities, made anew whenever they are read."""
+    """a = p - onehot(argmax p) for the rows of a source of probabilities, computed whenever they are read."""
 
     probabilities: RowSource
 
@@ -62,11 +62,11 @@ class ResidualSource:
 
     @property
     def width(self) -> int:
-        """Numbers a row: C, or 1 where there are two classes (see `gather_residuals`)."""
+        """Numbers per row: C, or 1 if there are two classes (see `gather_residuals`)."""
         return 1 if self.probabilities.width <= 2 else self.probabilities.width
 
     def block(self, start: int, stop: int) -> Floats:
-        """The residuals at the positions start to stop, as a new array (stop - start, width)."""
+        """The residuals at positions start to stop, as a new array (stop - start, width)."""
         return self._gather(self.probabilities.rows[start:stop])
 
     def take(self, positions: Rows) -> Floats:
@@ -80,7 +80,7 @@ class ResidualSource:
 
 
 def open_rows(matrix: npt.NDArray[Any], rows: Rows) -> RowSource:
-    """A source of these rows, which may repeat; copies them, each once, where they cannot be read in place."""
+    """A source of these rows, which may repeat; if they cannot be read in place, each is copied once."""
     if not _is_readable(matrix):
         wanted = np.zeros(len(matrix), np.bool_)
         wanted[rows] = True
@@ -90,7 +90,7 @@ def open_rows(matrix: npt.NDArray[Any], rows: Rows) -> RowSource:
 
 
 def take_rows(matrix: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
-    """matrix[rows]. Other threads can work meanwhile, which numpy does not let them."""
+    """matrix[rows]; unlike numpy's indexing it releases the GIL, so that other threads can work."""
     if not _is_readable(matrix):
         return matrix[rows]
     taken = np.empty((len(rows), matrix.shape[1]), matrix.dtype)
@@ -108,5 +108,5 @@ def copy_rows(matrix: npt.NDArray[Any], rows: Rows) -> Floats:
 
 
 def _is_readable(matrix: npt.NDArray[Any]) -> bool:
-    """Whether compiled code can read it where it lies."""
+    """Whether compiled code can read it in place."""
     return matrix.dtype.type in (np.float32, np.float64) and matrix.flags.c_contiguous
