@@ -54,6 +54,16 @@ html_theme_options = {
 }
 
 
+# Pages at the root of the repository, and the pages of the site that include them.
+INCLUDED = {"README": "index", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog", "SECURITY": "security"}
+
+
+def link_included_pages(app, name, source):
+    """A link to a page at the root, which the repository needs, leads to the page of the site that includes it."""
+    for root, page in INCLUDED.items():
+        source[0] = source[0].replace(f"](../{root}.md", f"]({page}.md")
+
+
 def link_public_name(app, env, node, contnode):
     """Types in signatures carry the module that defines them; their page has them as `hedgerow.Name`."""
     name = node.get("reftarget", "").rpartition(".")[2]
@@ -99,6 +109,7 @@ def _list_items(paragraph, start):
 
 def setup(app):
     """Sphinx calls this once."""
+    app.connect("source-read", link_included_pages)
     app.connect("autodoc-process-docstring", list_parameters)
     app.connect("autodoc-process-signature", shorten_types)
     app.connect("missing-reference", link_public_name)
