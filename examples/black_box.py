@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-parser = argparse.ArgumentParser()
+parser = argparse.ArgumentParser(usage="black_box.py fit|predict --features F.npy --model FOLDER ...")
 parser.add_argument("verb", choices=["fit", "predict"])
 for name in ("features", "labels", "model", "out"):
     parser.add_argument(f"--{name}", type=Path)

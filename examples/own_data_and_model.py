@@ -16,6 +16,8 @@ from hedgerow import ClusterMargin, Margin, Random
 from hedgerow.experiments import Arm, Dataset, Recipe, report_experiment, run_experiment
 from hedgerow.models import SklearnTrainer
 
+if len(sys.argv) != 2:
+    sys.exit("usage: python own_data_and_model.py FOLDER")
 x, y = load_digits(return_X_y=True)
 x = x / 16  # the darkest ink
 mine = Dataset("digits", 10, x[:1200], y[:1200], x[1200:], y[1200:])

@@ -1,8 +1,8 @@
 """What all commands share: the application, errors in one line, output for people and for programs.
 
 Standard output carries the result, as text or with `--json` as one object; progress, warnings and errors go to standard
-error. Exit codes: 0 done, 1 cannot be done with what was given, 2 wrong usage, 130 interrupted, 141 the reader of the
-output went away.
+error. Exit codes: 0 done, 1 cannot be done with what was given (silently if the reader of a pipe has gone away), 2
+wrong usage, 130 interrupted.
 """
 
 import json
@@ -20,7 +20,7 @@ from hedgerow.errors import HedgerowError, HedgerowWarning
 # Typer's own base of every mistake on the command line; its module differs between the supported versions.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
-INTERRUPTED, BROKEN_PIPE = 130, 141
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="hedgerow",
@@ -55,7 +55,7 @@ def run(command: Callable[..., Any]) -> None:
         code = INTERRUPTED
     except BrokenPipeError:
         _drop_output()
-        code = BROKEN_PIPE
+        code = 1
     except OSError as error:
         _drop_output()
         code = complain(_describe_error(error), 1)

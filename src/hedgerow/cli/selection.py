@@ -143,8 +143,8 @@ def assign(
         write_columns(out, found.columns(), {}, force=force)
     n, joined = len(found.labels), int(found.joined.sum())
     facts = {"n": n, "joined": joined, "alone": n - joined, "n_clusters": clusters.n_clusters, "out": out}
-    line = f"{joined:,} of {n:,} points in {clusters.n_clusters:,} clusters, {n - joined:,} on their own -> {out}"
-    report(as_json, facts, line, err=out == STDOUT)
+    line = f"{joined:,} of {n:,} points in {clusters.n_clusters:,} clusters, {n - joined:,} on their own"
+    report(as_json, facts, line if out == STDOUT else f"{line} -> {out}", err=out == STDOUT)
 
 
 def select(
@@ -268,7 +268,7 @@ def select(
     report(
         as_json,
         {**batch.describe(), "out": out},
-        f"{_summarize(batch, 'rows' if pairs is None else 'pairs')} -> {out}",
+        _summarize(batch, "rows" if pairs is None else "pairs") + ("" if out == STDOUT else f" -> {out}"),
         err=out == STDOUT,
     )
 
