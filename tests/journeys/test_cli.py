@@ -17,6 +17,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow import store
+from hedgerow.cli.selection import STRATEGY_NAMES
 from shell import QUIET, Answer, Run, one_line
 
 N, CLASSES = 400, 4
@@ -233,6 +234,110 @@ def test_select_leaves_out_what_is_labeled(files: Path, run: Run, form: str) -> 
     assert json.loads(answer.out)["selected"] == 200
 
 
+def test_several_labeled_files_are_united(files: Path, run: Run) -> None:
+    Path("a.csv").write_text("\n".join(["id", *IDS[:150]]))
+    pq.write_table(pa.table({"id": IDS[100:300]}), "b.parquet")
+    more = ["--labeled", "a.csv", "--labeled", "b.parquet"]
+    told = json.loads(run(*select("predictions.parquet", *more, "--json", k=100)).out)
+    assert (told["labeled"], told["inputs"]["labeled"]) == (300, ["a.csv", "b.parquet"])
+    assert sorted(pq.read_table("batch.parquet")["row"].to_pylist()) == list(range(300, N))
+    assert json.loads(pq.read_metadata("batch.parquet").metadata[b"hedgerow.batch"])["inputs"]["labeled"] == [
+        "a.csv", "b.parquet",
+    ]  # fmt: skip
+
+
+def test_files_in_any_order_are_joined(files: Path, run: Run) -> None:
+    write_bad_files()
+    assert run(*select("predictions.parquet", "-o", "one.csv")).code == 0
+    order = np.random.default_rng(0).permutation(N)
+    pq.write_table(pq.read_table("predictions.parquet").take(order), "shuffled.parquet")
+    assert run(*select("shuffled.parquet", "-o", "other.csv")).code == 0
+    assert Path("one.csv").read_text() == Path("other.csv").read_text()
+
+
+def test_predictions_of_a_part_of_the_pool(files: Path, run: Run) -> None:
+    pq.write_table(pq.read_table("predictions.parquet").slice(100), "part.parquet")
+    answer = run(*select("part.parquet", k=300))
+    assert answer.out == "300 of 400 rows by cluster-margin (seed 0), 100 without predictions -> batch.parquet\n"
+    assert sorted(pq.read_table("batch.parquet")["row"].to_pylist()) == list(range(100, N))
+    one_line(run(*select("part.parquet", "--force", k=301)), 1, "301 examples with predictions", "only 300")
+
+
+def test_unknown_ids_can_be_ignored(files: Path, run: Run) -> None:
+    write_bad_files()
+    answer = run(*select("predictions.parquet", "--labeled", "strangers.parquet", "--ignore-unknown"))
+    assert answer.out == "20 of 400 rows by cluster-margin (seed 0), 2 unknown ids ignored -> batch.parquet\n"
+
+
+def test_any_option_of_a_strategy(files: Path, run: Run) -> None:
+    arguments = ["predictions.npy", "--strategy", "badge", "--embeddings", "pool.npy", "--json"]
+    told = json.loads(run(*select(*arguments, "--set", "first=random", "--set", "partitions=2", clusters=None)).out)
+    assert told["options"] == {"partitions": 2, "first": "random"}
+    expected = hr.select(
+        hr.Badge(2, "random"), 20, probabilities=np.load("predictions.npy"), embeddings=np.load("pool.npy")
+    )
+    assert hr.Batch.load("batch.parquet").rows.tolist() == expected.rows.tolist()
+
+
+@pytest.mark.parametrize("strategy", sorted(hr.STRATEGIES))
+def test_logits_for_every_strategy(files: Path, run: Run, strategy: str) -> None:
+    shared = ["--strategy", strategy, "--embeddings", "pool.npy", "--force"]
+    assert run(*select("logits.npy", "--logits", *shared, clusters="labels.npy")).code == 0
+    by_logits = hr.Batch.load("batch.parquet").rows.tolist()
+    powers = np.exp(np.load("logits.npy"))
+    np.save("softmax.npy", powers / powers.sum(axis=1, keepdims=True))
+    assert run(*select("softmax.npy", *shared, clusters="labels.npy")).code == 0
+    assert by_logits == hr.Batch.load("batch.parquet").rows.tolist()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_a_batch_in_any_format_is_what_is_labeled_next(files: Path, run: Run, suffix: str) -> None:
+    command = ["select", "predictions.parquet", "--strategy", "margin"]
+    assert run(*command, "-k", 150, "-o", f"one{suffix}").code == 0
+    assert run(*command, "-k", 250, "-o", f"two{suffix}", "--labeled", f"one{suffix}").code == 0
+    rows = [*hr.Batch.load(f"one{suffix}"), *hr.Batch.load(f"two{suffix}")]
+    assert sorted(rows) == list(range(N))
+    one_line(run(*command, "-k", 1, "-o", f"two{suffix}"), 1, f"two{suffix} exists", "--force")
+
+
+def test_standard_output_carries_the_data(files: Path, run: Run) -> None:
+    answer = run(*select("predictions.parquet", "-o", "-", k=3))
+    expected = hr.select("cluster-margin", 3, predictions="predictions.parquet", clusters="clusters.parquet")
+    lines = answer.out.splitlines()
+    assert lines[0] == "id,row,margin,cluster,pick"
+    assert [line.split(",")[1] for line in lines[1:]] == [str(row) for row in expected]
+    assert answer.error == "3 of 400 rows by cluster-margin (seed 0)\n"
+    answer = run(*select("predictions.parquet", "-o", "-", "--json", k=3))
+    assert [json.loads(line)["row"] for line in answer.out.splitlines()] == list(expected)
+    assert json.loads(answer.error)["selected"] == 3
+
+
+# hedgerow assign
+
+
+def test_assign_new_points(files: Path, run: Run) -> None:
+    assert run("cluster", "pool.parquet", "-o", "made.parquet", "--average-size", 4, "--centroids").code == 0
+    new = np.vstack([np.load("pool.npy")[:5], -np.load("pool.npy")[:5]])
+    pq.write_table(pa.table({"id": [f"new-{row}" for row in range(10)], "embedding": list(new)}), "new.parquet")
+    answer = run("assign", "made.parquet", "new.parquet", "-o", "out.csv", "--json")
+    expected = hr.Clusters.load("made.parquet").assign(new)
+    joined = int((expected < hr.Clusters.load("made.parquet").n_clusters).sum())
+    assert json.loads(answer.out)["joined"] == joined
+    lines = Path("out.csv").read_text().splitlines()
+    assert lines[0] == "id,row,cluster,distance,joined"
+    assert [line.split(",")[:3] for line in lines[1:]] == [
+        [f"new-{row}", str(row), str(label)] for row, label in enumerate(expected)
+    ]
+    shown = run("assign", "made.parquet", "new.parquet", "-o", "-")
+    assert shown.out == Path("out.csv").read_text()
+    assert shown.error.startswith(f"{joined} of 10 points in ")
+    one_line(run("assign", "made.parquet", "new.parquet", "-o", "out.csv"), 1, "out.csv exists", "--force")
+    one_line(run("assign", "made.parquet", "predictions.npy", "-o", "a.csv"), 1, "4 columns", "made from 8")
+    one_line(run("assign", "clusters.parquet", "new.parquet", "-o", "a.csv"), 1, "was not written by")
+    one_line(run("assign", "made.parquet", "missing.npy", "-o", "a.csv"), 1, "missing.npy does not exist")
+    one_line(run("assign", "made.parquet"), 2, "NEW", "hedgerow assign --help")
+
+
 def write_bad_files() -> None:
     chances = np.load("predictions.npy")
     pq.write_table(pa.table({"id": IDS[::-1], "probabilities": list(chances)}), "turned.parquet")
@@ -335,6 +440,40 @@ def test_version_and_help(files: Path, run: Run) -> None:
     assert run().out == run("--help").out == run("-h").out
     one_line(run("clutser"), 2, "clutser", "cluster")
     one_line(run("--nonsense"), 2, "--nonsense")
+
+
+def test_the_module_is_the_command(files: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "hedgerow", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"hedgerow {hr.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"), [("hedgerow sel", "select"), ("hedgerow select --strategy least", "least-confidence")]
+)
+def test_completion(words: str, shown: str) -> None:
+    asked = {"_HEDGEROW_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    done = subprocess.run(start_command(), capture_output=True, text=True, env={**os.environ, **asked}, check=True)
+    assert done.stdout.split() == [shown]
+
+
+def test_the_names_for_completion_are_those_of_the_strategies() -> None:
+    assert set(STRATEGY_NAMES) == set(hr.STRATEGIES)
+    assert set(hr.PAIR_STRATEGIES) <= {*STRATEGY_NAMES, "cluster-margin-pairs"}
+
+
+def test_a_warm_command_imports_no_more_than_it_needs(files: Path) -> None:
+    """Compiled kernels are loaded without the parts of numba that only a compiler needs."""
+    heavy = (
+        "{'scipy.linalg', 'numba.np.arraymath', 'rich', 'matplotlib', 'sklearn', 'pyarrow.dataset', 'threadpoolctl'}"
+    )
+    script = (
+        "import sys\nfrom hedgerow.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
+        f"print(sorted({heavy} & set(sys.modules)))"
+    )
+    command = [str(word) for word in select("predictions.npy", "--force", clusters="labels.npy")]
+    for _ in range(2):  # the first may have to compile
+        done = subprocess.run([sys.executable, "-c", script, *command], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -461,6 +600,75 @@ def test_a_terminal_sees_progress_and_the_output_stays_clean(files: Path, comman
     assert process.returncode == 0
     assert b"%" in shown
     assert json.loads(out)["out"] == "batch.parquet"
+
+
+def start_command() -> list[str]:
+    return [sys.executable, "-m", "hedgerow"]
+
+
+ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+
+
+def test_an_ascii_terminal_shows_escapes_and_files_keep_their_characters(files: Path) -> None:
+    table = pq.read_table("predictions.parquet")
+    pq.write_table(table.set_column(0, "id", pa.array([f"ü-{row}" for row in range(N)])), "odd.parquet")
+
+    def call(*words: str) -> subprocess.CompletedProcess[bytes]:
+        command = [*start_command(), "select", "odd.parquet", "-k", "2", "--strategy", "margin", *words]
+        return subprocess.run(command, capture_output=True, env={**os.environ, **ASCII}, check=False)
+
+    done = call("-o", "ünï.csv")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"-> " in done.stdout
+    done.stdout.decode("ascii")
+    assert "ü-" in Path("ünï.csv").read_text(encoding="utf-8")
+    assert "ü-" in call("-o", "-").stdout.decode("utf-8")
+    done = call("-o", "x.csv", "--labeled", "nö.csv")
+    assert done.returncode == 1
+    assert done.stderr.count(b"\n") == 1
+    done.stderr.decode("ascii")
+
+
+def test_an_ascii_terminal_sees_a_bar(files: Path) -> None:
+    ours, theirs = pty.openpty()
+    with start(COMMANDS[1], stderr=theirs, env={**os.environ, **ASCII, "TERM": "xterm"}) as process:
+        os.close(theirs)
+        shown = b""
+        while part := read_terminal(ours):
+            shown += part
+        process.communicate()
+    os.close(ours)
+    assert process.returncode == 0, shown
+    assert b"%" in shown
+    shown.decode("ascii")
+
+
+@pytest.mark.parametrize("command", [["--help"], ["--version"], ["experiment", "list"], [*COMMANDS[1], "-o", "-"]])
+def test_a_full_disk_behind_standard_output_is_one_line(files: Path, command: list[Any]) -> None:
+    with Path("/dev/full").open("w") as full, start(command, stdout=full) as process:
+        error = process.communicate()[1]
+    assert process.returncode == 1
+    assert error.splitlines()[-1] == "hedgerow: No space left on device (standard output)"
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("command", [["select", "--help"], [*COMMANDS[1], "-k", N, "-o", "-"]])
+def test_a_closed_pipe_is_no_traceback(files: Path, command: list[Any]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with start(command, stdout=writing) as process:
+        os.close(writing)
+        error = process.communicate()[1]
+    assert process.returncode == 1
+    assert "Traceback" not in error
+    assert "Error" not in error
+
+
+def test_an_example_without_its_argument_says_how_it_is_used() -> None:
+    script = Path(__file__).resolve().parents[2] / "examples" / "own_data_and_model.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "usage: python own_data_and_model.py FOLDER\n"
 
 
 def read_terminal(descriptor: int) -> bytes:

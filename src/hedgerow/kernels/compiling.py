@@ -31,6 +31,7 @@ from typing import Any
 import numba
 from numba.core import config, serialize
 from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
 
 from hedgerow import kernels
 from hedgerow.errors import HedgerowWarning
@@ -62,13 +63,14 @@ class Cache:
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The version for a signature; None if it must be compiled, which the listeners are then told."""
-        context.refresh()
         name = self._entry(signature, context.codegen())
+        rtsys.initialize(context)  # what compiled code calls at run time
         for folder in find_folders().sources:
             try:
                 return CompileResult._rebuild(context, *pickle.loads((folder / name).read_bytes()))
             except (OSError, EOFError, pickle.UnpicklingError):
                 continue
+        context.refresh()  # numba's registries, which take long to import: only a compiler needs them
         warn_once(find_folders())
         for listener in kernels.listeners:
             listener()
