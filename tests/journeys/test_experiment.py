@@ -119,7 +119,7 @@ def test_shared_out_and_killed_it_ends_the_same(recipe: Path, whole: Path, tmp_p
 def test_the_report(whole: Path, run: Run) -> None:
     done = run("experiment", "report", whole)
     assert done.code == 0, done.error
-    for part in ("50 labels", "cluster-margin", "minus margin", "percent of labels", "report.html"):
+    for part in ("50 labels", "cluster-margin", "minus margin", "in percent", "report.html"):
         assert part in done.out
     check_self_contained((whole / "report.html").read_text())
     told = json.loads(run("experiment", "report", whole, "--json").out)

@@ -227,7 +227,7 @@ def test_one_strategy_alone_is_compared_with_none(tmp_path: Path) -> None:
 def test_savings_reported_elsewhere_stand_below_those_found(tmp_path: Path) -> None:
     run(tmp_path / "run", batch_size=(10,), trials=1, reported_savings={"ours": {"margin": 71, "random": 52.4}})
     summary = report_experiment(tmp_path / "run")
-    *found, reported = summary.tables()["percent of labels needed to reach the best score of"]
+    *found, reported = summary.tables()["labels needed to reach the best score of another strategy, in percent"]
     assert [row["strategy"] for row in found] == ["ours", "margin", "random"]
     assert reported == {"strategy": "ours, as reported", "ours": "", "margin": "71 %", "random": "52 %"}
     assert "ours, as reported" in summary.report.read_text()

@@ -22,6 +22,7 @@ from hedgerow.experiments.findings import (
     summarize,
 )
 from hedgerow.experiments.records import TIMES, Held, join_runs, list_results, read_run, read_summary, write_results
+from hedgerow.metrics import HIGHER_IS_BETTER
 from hedgerow.report import SERIES, Section, compose_page, draw_curves, render_facts, render_table, write_page
 from hedgerow.report.figures import Point as Mark
 from hedgerow.store import atomic_write
@@ -45,7 +46,9 @@ class Summary:
             after = f", batches of {found.batch_size:,}" if len(self.findings) > 1 else ""
             tables[f"{self.held.recipe['metric']}{after}"] = tabulate_points(found.points)
             tables[f"minus {self.held.recipe['baseline']}{after}"] = tabulate_comparisons(found.comparisons)
-            tables[f"percent of labels needed to reach the best score of{after}"] = tabulate_savings(found, reported)
+            tables[f"labels needed to reach the best score of another strategy, in percent{after}"] = tabulate_savings(
+                found, reported
+            )
         return {heading: rows for heading, rows in tables.items() if rows}  # a single strategy has no comparisons
 
     def to_json(self) -> dict[str, Any]:
@@ -119,16 +122,17 @@ def compose(summary: Summary) -> str:
 
 def show_sweep(summary: Summary) -> str:
     """The difference of every strategy from the baseline, by batch size: after the first batch and after the last."""
-    recipe, trials = summary.held.recipe, count(summary.held.trials, "trial")
+    recipe, trials = summary.held.recipe, summary.held.trials
+    errors = "one trial, so no standard errors" if trials == 1 else f"mean and standard error over {trials} trials"
+    side = "Above" if HIGHER_IS_BETTER[recipe["metric"]] else "Below"
     parts = [
         f"<p>The {name_metric(recipe['metric']).lower()} of each strategy minus that of {recipe['baseline']} in the "
-        f"same trial: mean and standard error over {trials}. Above zero, the strategy is better than "
-        f"{recipe['baseline']} at that batch size.</p>"
+        f"same trial: {errors}. {side} zero, the strategy is better than {recipe['baseline']} at that batch size.</p>"
     ]
     for of, number in name_rounds(recipe).items():
         parts += [f"<h3>{of.capitalize()}</h3>"]
         parts += [
-            draw_curves(marks, y=f"minus {recipe['baseline']}", x="batch size", log=True)
+            draw_curves(marks, y=f"difference from {recipe['baseline']}", x="batch size", log=True)
             for marks in split_series(list_sweep(summary.held, number))
         ]
         parts += [render_table(tabulate_sweep(summary.findings, of))]
@@ -194,7 +198,8 @@ def show_comparisons(held: Held, found: Findings) -> str:
     return (
         f"{render_table(tabulate_comparisons(found.comparisons))}<p>Each strategy minus {held.recipe['baseline']} in "
         f"the same trial, with paired t intervals. The intervals of a column hold jointly with {confidence} confidence "
-        f"(Bonferroni). A difference is significant, and called better or worse, if its interval excludes zero."
+        f"(Bonferroni). A difference is significant, and called better or worse, if its interval excludes zero; "
+        f"otherwise it is undecided."
         f"{few}{single}</p>"
     )
 
