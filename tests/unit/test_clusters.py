@@ -1,5 +1,6 @@
 import dataclasses
 import pickle
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -151,6 +152,15 @@ def test_new_points_keep_their_ids(points):
     assert columns["row"].tolist() == [0, 1, 2, 3, 4]
     assert list(clusters.find_nearest(new).columns()) == ["row", "cluster", "distance", "joined"]
     assert clusters.find_nearest(new).ids is None
+
+
+def test_files_of_version_0_1_0_are_read():
+    clusters = hr.Clusters.load(Path(__file__).parents[1] / "stored" / "clusters-0.1.0.parquet")
+    assert clusters.labels.tolist() == [0, 0, 1, 2, 2, 2, 1, 3, 1, 2, 2, 3]
+    assert clusters.ids.tolist() == [f"row-{i}" for i in range(12)]
+    assert clusters.threshold == pytest.approx(0.37960647137129533)
+    points = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+    assert clusters.assign(points).tolist() == clusters.labels.tolist()
 
 
 def test_without_ids(points, tmp_path):

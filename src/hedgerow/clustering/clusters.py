@@ -109,7 +109,11 @@ class Clusters:
     def find_nearest(
         self, embeddings: Any, *, threads: int | None = None, progress: Progress | bool | None = None
     ) -> Assignment:
-        """As `assign`, with the distances to the nearest clusters and the ids of the new points."""
+        """As `assign`, with the distances to the nearest clusters and the ids of the new points.
+
+        The result has `labels` and `distances` (m,), `joined` (a bool mask of the points within `threshold`), `ids`
+        (None if the new points have none), and `columns()`, all of them as the columns of a file.
+        """
         if self.centroids is None:
             raise InputError(
                 "these clusters have no centroids to assign points to: make them with cluster(..., centroids=True) and "
