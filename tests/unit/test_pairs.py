@@ -283,9 +283,9 @@ def test_names_and_strategies_of_rows_alone_are_refused(given):
         hr.select_pairs("entropy", 5, **given)
     with pytest.raises(hr.InputError, match="strategy must be a name"):
         hr.select_pairs(hr.Margin, 5, **given)
-    with pytest.raises(hr.InputError, match="Entropy does not go here"):
+    with pytest.raises(hr.InputError, match="Entropy cannot be used here"):
         hr.select_pairs(hr.Entropy(), 5, **given)
-    with pytest.raises(hr.InputError, match="ClusterMarginPairs does not go here"):
+    with pytest.raises(hr.InputError, match="ClusterMarginPairs cannot be used here"):
         hr.select(hr.ClusterMarginPairs(), 5, margins=np.ones(9), clusters=np.arange(9))
 
 

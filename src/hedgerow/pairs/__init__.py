@@ -183,7 +183,7 @@ def _take_margins(given: Given, view: PairView, index: npt.NDArray[np.int64]) ->
     return None if chances is None else measure_margins(chances[index])
 
 
-# What goes in.
+# Inputs.
 
 
 def _open(sources: dict[str, Any], column: str | None, columns: Columns, ignore_unknown: bool) -> Given:

@@ -1,6 +1,6 @@
 """What a strategy sees of a multi-label pool in one round: the pairs, and what is known about their rows.
 
-Built by `select_pairs`, which checks everything; a strategy trusts it. Holds references, copies nothing.
+`select_pairs` builds it and checks everything; a strategy can rely on it. It holds references and copies nothing.
 """
 
 from dataclasses import dataclass

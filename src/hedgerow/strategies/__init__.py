@@ -1,8 +1,8 @@
-"""A view of the pool in, the rows to label next out: `select`, and one module a strategy.
+"""Which rows to label next: `select`, and one module per strategy.
 
-A strategy is anything callable as strategy(view, k, rng) -> k distinct unlabeled rows. It may declare what it needs of
-the view in an attribute `needs`, a set of "margins", "probabilities", "embeddings", "clusters"; one that declares
-nothing sees whatever is given. `select` checks what goes in and what comes out.
+A strategy is anything callable as strategy(view, k, rng) -> k distinct unlabeled rows. It may declare what it needs in
+an attribute `needs`, a set of "margins", "probabilities", "embeddings", "clusters"; a strategy that declares nothing
+gets everything that is given. `select` checks the inputs and what the strategy returns.
 """
 
 import os
@@ -93,7 +93,7 @@ def select(
     own.
 
     probabilities (n, C), margins (n,), logits (n, C): what the model predicts; one is enough. predictions: a file or
-    table that holds probabilities or margins, told apart by its columns. embeddings (n, d). clusters: what `cluster`
+    table that holds probabilities or margins, distinguished by its columns. embeddings (n, d). clusters: what `cluster`
     returned, an integer array (n,), or a clusters file. All of them: arrays, tables or paths; only what the strategy
     needs is read. column: the column of the predictions, where its name does not say so.
 
@@ -178,7 +178,7 @@ def describe_options(strategy: Any) -> dict[str, Any]:
 
 
 def resolve(strategy: Any, known: Mapping[str, type[Any]]) -> tuple[str, Callable[..., Any]]:
-    """(name, callable): a name or an instance of those known by its name there, anything else by its own."""
+    """(name, callable) of a strategy: known ones by their name in `known`, others by their own name."""
     if isinstance(strategy, str):
         name = checks.option(strategy, "strategy", known)
         return name, known[name]()
@@ -191,11 +191,11 @@ def resolve(strategy: Any, known: Mapping[str, type[Any]]) -> tuple[str, Callabl
         if type(strategy) is kind:
             return name, strategy
     if type(strategy).__module__.startswith("hedgerow."):
-        raise InputError(f"{type(strategy).__name__} does not go here: known are {', '.join(known)}")
+        raise InputError(f"{type(strategy).__name__} cannot be used here: known strategies are {', '.join(known)}")
     return getattr(strategy, "__name__", type(strategy).__name__), strategy
 
 
-# What goes in.
+# Inputs.
 
 
 def _open(
@@ -287,7 +287,7 @@ def _read_probabilities(given: Joined) -> npt.NDArray[Any] | None:
 
 
 def _check_margins(given: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Float32, contiguous, finite, >= 0, no negative zero (whose bits would rank last); a copy only where needed."""
+    """Margins as contiguous float32, checked to be finite and >= 0, without negative zeros (their bits rank last)."""
     with np.errstate(over="ignore"):
         margins = np.ascontiguousarray(checks.vector(given, "margins"), np.float32)
     if margins.size == 0 or margins.view(np.uint32).max() < INFINITY_BITS:
@@ -300,7 +300,7 @@ def _check_margins(given: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 
 def read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
-    """The embeddings, found to be finite, also in the float32 that strategies work in."""
+    """The embeddings, checked to be finite in float32, which strategies work in."""
     array = matrix.array()
     step = max(1, checks.CHECK_BYTES // max(1, matrix.width * matrix.dtype.itemsize))
 
@@ -308,22 +308,22 @@ def read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
         with np.errstate(over="ignore"):
             checks.finite(array[start : start + step].astype(np.float32, copy=False), "embeddings", first_row=start)
 
-    with team() as threads:  # the first row that offends is told, whoever finds it: results are looked at in order
+    with team() as threads:  # errors come in row order, whichever thread is first
         threads.map(check, range(0, matrix.n, step))
     return array
 
 
-# What comes out.
+# Results.
 
 
 def check_picked(rows: Any, view: View, k: int, name: str, *, kind: str = "row") -> npt.NDArray[np.int64]:
-    """k distinct unlabeled rows, as a strategy of anybody's must give them. kind: what messages call one of them."""
+    """What a strategy returned, checked to be k distinct unlabeled rows. kind: what messages call one of them."""
     title = f"what strategy {name!r} returned"
     picked = checks.rows(rows, view.n, title, kind=kind)
     if len(picked) != k:
         raise InputError(f"{title} has {len(picked):,} {kind}s, but {k:,} were asked for")
     if view.labeled is not None and view.labeled[picked].any():
         row = picked[view.labeled[picked].argmax()]
-        raise InputError(f"{title} holds {kind} {row}, which is labeled: view.labeled tells which are")
+        raise InputError(f"{title} holds {kind} {row}, which is labeled: view.labeled marks the labeled ones")
     picked.flags.writeable = False
     return picked

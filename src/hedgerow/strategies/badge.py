@@ -1,10 +1,10 @@
 """BADGE: k-means++ over gradient embeddings (Ash et al. 2020; a baseline of the paper, section 3.1).
 
-The gradient of the loss in the last layer, at the class the model holds likeliest, is g = (p - onehot(argmax p)) (x) z
-for an example with probabilities p and embedding z. Inner products factor, <g, g'> = <a, a'><z, z'> with
-a = p - onehot(argmax p), so g itself, n x (d C), is never made. Each further center is drawn with probability
-proportional to its squared distance from the nearest one so far; `seeding.py` says how that is done without a pass
-over the pool for each. Labeled rows play no part.
+The gradient of the loss in the last layer, for the most likely class, is g = (p - onehot(argmax p)) (x) z for an
+example with probabilities p and embedding z. Inner products factor, <g, g'> = <a, a'><z, z'> with
+a = p - onehot(argmax p), so g itself, n x (d C), is never computed. Each further center is drawn with probability
+proportional to its squared distance from the nearest center so far; `seeding.py` explains how this is done without a
+pass over the pool for each. Labeled rows play no part.
 """
 
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ FIRST = ("largest-norm", "random")
 
 @dataclass(frozen=True)
 class Badge:
-    """k rows in the order drawn, exactly by the law of k-means++.
+    """k rows in the order drawn, with exactly the distribution of k-means++.
 
-    `first`: the first center is the row of the largest gradient, as in the authors' code, or a random one.
-    `partitions`: see `partitions.py`. All cores. Time: between k^2 (d + C) / 2 and n k (d + C), by how fast the
-    distances shrink. Memory: 21 bytes an unlabeled row and d + C float32 a picked one; the unlabeled rows of embeddings
-    and probabilities again if they are float16 or not in row order.
+    `first`: the first center, "largest-norm" (the row with the largest gradient, as in the authors' code) or "random".
+    `partitions`: see `partitions.py`. Uses all cores. Time: between k^2 (d + C) / 2 and n k (d + C), depending on how
+    fast the distances shrink. Memory: 21 bytes per unlabeled row and d + C float32 per picked row; a copy of the
+    unlabeled rows of embeddings and probabilities if they are float16 or not in row order.
     """
 
     partitions: int = 1

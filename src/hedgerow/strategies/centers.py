@@ -1,10 +1,11 @@
-"""Centers by greedy k-center: always the row farthest from its nearest center is next (Gonzalez 1985).
+"""Centers by greedy k-center: the next center is always the row farthest from its nearest center (Gonzalez 1985).
 
-The sequence is that of the plain loop, which measures n distances a center; `kernels/kcenter.py` says how most of them
-are left out. Rows are split into stretches, a thread and a heap each: every heap finds its farthest row, the farthest
-of these is the next center. That is worth the threads' meeting at every center only where stretches are long.
+The result is that of the plain loop, which measures n distances per center; `kernels/kcenter.py` explains how most of
+them are avoided. Rows are split into stretches, each with a thread and a heap: every heap finds its farthest row, and
+the farthest of these is the next center. The threads synchronize at every center, which pays only for long stretches.
 
-Of the centers that are there before, rows meet few at once: all of them if they are few, else those of one shelf.
+Centers that are given (the labeled rows) are compared with all rows at once if they are few. Otherwise they are sorted
+onto shelves around pivots, and a row is first compared with one shelf.
 """
 
 from dataclasses import dataclass
@@ -22,10 +23,10 @@ Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 
 BLOCK_ROWS = 2048
-# Given centers whose distances from a row are measured at once, by products of matrices; rows meet the others only when
-# they are on top of a heap, one at a time, which is dearer a distance but spares nearly all.
+# Given centers whose distances from a row are measured at once, by matrix products. Rows are compared with the others
+# only when they are on top of a heap, one at a time: each distance costs more, but nearly all are avoided.
 AT_ONCE = 4096
-LEAST_STRETCH = 100_000  # rows a thread: below, the threads' meeting costs more than the other one's work
+LEAST_STRETCH = 100_000  # rows per thread: with fewer, synchronizing costs more than a second thread saves
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The centers (g, d) that are there before, and where they stand if they are many."""
+    """The centers (g, d) that are given, and their shelves if they are many."""
 
     centers: Floats
     shelves: kernels.Shelves
@@ -52,7 +53,10 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class _Stretch:
-    """The heap of a stretch of positions: `heap` and `keys` in the order of the heap, `rows` and `met` as they come."""
+    """The heap of a stretch of positions: `heap` and `keys` in heap order, `rows` and `met` in order of position.
+
+    met: how many centers each row has been compared with.
+    """
 
     start: int
     rows: Rows
@@ -62,10 +66,10 @@ class _Stretch:
 
 
 def shelve(centers: Floats, team: Team) -> Given:
-    """Centers (g, d) in random order, sorted onto shelves if they are too many to be met at once.
+    """Centers (g, d) in random order, sorted onto shelves if they are too many to be compared at once.
 
-    About twice the square root of their number are the pivots: looking for shelves then costs as much as looking into
-    them. O(g^1.5 d) time; the centers once more.
+    About twice the square root of their number are pivots: finding a shelf then costs as much as searching it.
+    O(g^1.5 d) time; memory for a second copy of the centers.
     """
     if len(centers) <= AT_ONCE:
         return Given(centers, kernels.Shelves(centers[:0], np.zeros(1, np.int64), np.zeros(0)))
@@ -74,7 +78,7 @@ def shelve(centers: Floats, team: Team) -> Given:
     distances = np.empty(len(centers))
     kernels.measure_gaps(centers, pivots, nearest, distances)
     order = np.lexsort((distances, nearest))
-    held, starts = np.unique(nearest[order], return_index=True)  # a copy of a pivot may hold none
+    held, starts = np.unique(nearest[order], return_index=True)  # a duplicate of a pivot may have none
     starts = np.append(starts, len(centers))
     return Given(centers[order], kernels.Shelves(pivots[held], starts, distances[order]))
 
@@ -82,8 +86,8 @@ def shelve(centers: Floats, team: Team) -> Given:
 def choose_centers(points: Points, given: Given, k: int, first: int, coincident: float, team: Team) -> Rows:
     """Up to k positions, farthest from the given centers and from each other; ties by lowest position.
 
-    Fewer when no row is farther than `coincident` (squared) from a center. `first`: the position to begin with where no
-    center is given, else -1. Memory: 16 bytes a row, d float32 a center.
+    Fewer if no row is farther than `coincident` (squared) from a center. `first`: the position to start with if no
+    center is given, else -1. Memory: 16 bytes per row, d float32 per center.
     """
     centers = np.empty((len(given) + k, points.matrix.shape[1]), np.float32)
     centers[: len(given)] = given.centers
@@ -114,7 +118,7 @@ def measure_radius(points: Points, centers: Floats, team: Team) -> float:
 def _meet(
     points: Points, centers: Floats, shelves: kernels.Shelves, bounds: npt.NDArray[np.float64], team: Team
 ) -> npt.NDArray[np.int32]:
-    """Bounds from the first centers that rows meet; returns how many every row has met, 0 where they are on shelves."""
+    """Lower the bounds by a first comparison; returns how many centers each row was compared with, 0 with shelves."""
     if not len(shelves.pivots):
         _lower_all(points, centers, bounds, team)
         return np.full(len(points), len(centers), np.int32)
@@ -144,7 +148,7 @@ def _lower_all(points: Points, centers: Floats, bounds: npt.NDArray[np.float64],
 
 
 def _lower(points: Points, places: Rows, centers: Floats, bounds: npt.NDArray[np.float64]) -> None:
-    """Bounds of these positions down to the exact squared distances from the centers, by blocks of rows."""
+    """Lower the bounds of these positions to the exact squared distances from the centers, by blocks of rows."""
     center_norms = _measure_norms(centers)
     area = np.empty(kernels.ROW_TILE * kernels.CENTER_TILE, np.float32)
     for start in range(0, len(places), BLOCK_ROWS):
@@ -156,7 +160,7 @@ def _lower(points: Points, places: Rows, centers: Floats, bounds: npt.NDArray[np
 
 
 def _measure_norms(rows: Floats) -> Floats:
-    """The squared length of every row, found to be one that float32 holds."""
+    """The squared length of every row, checked to be within float32."""
     norms = np.empty(len(rows), np.float32)
     kernels.measure_norms(rows, norms)
     if not np.isfinite(norms).all():
@@ -165,7 +169,7 @@ def _measure_norms(rows: Floats) -> Floats:
 
 
 def _split(points: Points, bounds: npt.NDArray[np.float64], met: npt.NDArray[np.int32], team: Team) -> list[_Stretch]:
-    """Stretches of positions, one a thread where they are long enough; their heaps are not yet built."""
+    """Stretches of positions, one per thread if they are long enough; their heaps are not built yet."""
     parts = max(1, min(team.size, len(points) // LEAST_STRETCH))
     edges = [len(points) * part // parts for part in range(parts + 1)]
     return [
@@ -184,7 +188,7 @@ def _take(
     chosen: Rows,
     team: Team,
 ) -> int:
-    """Fills `chosen` with positions and `centers` from `count` on; returns how many there were."""
+    """Fill `chosen` with positions and `centers` from `count` on; returns how many were found."""
     if len(stretches) == 1:
         one = stretches[0]
         taken: int = kernels.take_farthest(

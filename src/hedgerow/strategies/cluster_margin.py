@@ -1,12 +1,12 @@
 """Cluster-Margin: unsure examples, spread over the clusters (the paper's Algorithm 2, lines 8 to 19).
 
-The k_m unlabeled rows with the lowest margins are the candidates. Their clusters, ascending by the number of
-candidates in them, are visited round-robin, one random candidate a visit, until k are drawn; after the largest cluster
-the walk goes back to the smallest one that still has candidates. `kernels/pick.py` says how that is done without the
-loop. The clustering itself is made once, by `cluster`; nothing here looks at embeddings.
+The k_m unlabeled rows with the lowest margins are the candidates. Their clusters, in ascending order of their number of
+candidates, are visited round-robin, one random candidate per visit, until k are drawn; after the largest cluster the
+next is the smallest that still has candidates. `kernels/pick.py` explains how this is done without the loop. The
+clusters are made once, by `cluster`; embeddings are not used here.
 
-With a `power` the candidates are not the lowest margins but k_m draws by them (see `StochasticMargin`), which is not in
-the paper.
+With a `power` the candidates are not the lowest margins but k_m draws by margin (see `StochasticMargin`), which is not
+in the paper.
 """
 
 import math
@@ -24,17 +24,18 @@ from hedgerow.kernels.pick import count_candidates, draw_subsets, fill_quotas, l
 from hedgerow.strategies.ranking import cut, draw_arrivals
 from hedgerow.strategies.view import View
 
-MOST_ROWS = np.iinfo(np.int32).max  # counts within a cluster and places in the batch are int32
+MOST_ROWS = np.iinfo(np.int32).max  # counts within a cluster and positions in the batch are int32
 
 
 @dataclass(frozen=True)
 class ClusterMargin:
     """k rows in pick order: pass by pass, smallest cluster first.
 
-    k_m = margin_factor * k, rounded up, and at most what is unlabeled. Ties at the k_m-th margin go to the lowest row;
-    clusters of equal size are visited in a random order, one for the whole batch. `power`: draw the k_m candidates
-    without replacement with weight (1 - margin)^power; None takes the lowest margins, as the paper does. O(n +
-    clusters) time; memory beyond the inputs: 12 bytes a picked row, 32 a cluster number in use, 4 a row with a power.
+    k_m = margin_factor * k, rounded up, and at most the number of unlabeled rows. Ties at the k_m-th margin go to the
+    lowest row; clusters of equal size are visited in a random order, the same in every pass. `power`: draw the k_m
+    candidates without replacement with weight (1 - margin)^power; None takes the lowest margins, as in the paper.
+    O(n + clusters) time. Memory beyond the inputs: 12 bytes per picked row, 32 per cluster number in use, 4 per row
+    with a power.
     """
 
     margin_factor: float = 10.0
@@ -59,11 +60,11 @@ class ClusterMargin:
         return walk_clusters(keys, view.mask, threshold, ties, view.clusters, k, draws)
 
     def rank(self, margins: npt.NDArray[np.float32], rng: np.random.Generator) -> npt.NDArray[np.uint32]:
-        """Keys (n,) whose lowest are the candidates: the margins themselves, or with a power draws by them."""
+        """Keys (n,) whose lowest are the candidates: the margins themselves, or with a power draws by margin."""
         return margins.view(np.uint32) if self.power is None else draw_arrivals(margins, self.power, rng)
 
     def count_candidates(self, k: int) -> int:
-        """k_m before the pool's end caps it. The factor is taken as written: 1.1 times 10 is 11, not 11.000...01."""
+        """k_m, not limited by the size of the pool. The factor is taken as written: 1.1 times 10 is 11, not 12."""
         return math.ceil(Fraction(repr(float(self.margin_factor))) * k)
 
 
@@ -76,7 +77,7 @@ def walk_clusters(
     k: int,
     draws: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.int64]:
-    """The round-robin's first k rows among the candidates that `cut` lets through. draws: three random numbers."""
+    """The first k rows of the round-robin over the candidates that `cut` selects. draws: three random numbers."""
     order_key, draw_key, shuffle_key = draws
     keys, clusters = freeze(keys), freeze(clusters)
     sizes = np.zeros(int(clusters.max()) + 1, np.int32)

@@ -1,7 +1,7 @@
 """CoreSet: greedy k-center (Sener and Savarese 2018; a baseline of the paper, section 3.1).
 
-Always the row farthest from its nearest center is next; the labeled rows are the first centers. The largest distance
-left is at most twice the best possible. No robustness to outliers (the authors' mixed integer program) is attempted.
+The next pick is always the row farthest from its nearest center; the labeled rows are the first centers. The largest
+remaining distance is at most twice the optimum. The authors' mixed integer program for outliers is not implemented.
 """
 
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ from hedgerow.strategies.partitions import Rows, pick_by_parts
 from hedgerow.strategies.view import View
 
 METRICS = ("euclidean", "cosine")
-# Squared distance up to which two rows are one point. Rows of length 1 in float32 that point the same way differ by
-# about 1e-7 in length; in Euclidean space as given only equal rows coincide.
+# Squared distance up to which two rows count as one point. Rows scaled to length 1 in float32 that have the same
+# direction differ by about 1e-7; unscaled rows must be equal.
 COINCIDENT = {"euclidean": 0.0, "cosine": 1e-12}
 
 
 @dataclass(frozen=True)
 class CoreSet:
-    """k rows in greedy order; ties by lowest row. Without labeled rows the first one is random.
+    """k rows in greedy order; ties by lowest row. Without labeled rows the first row is random.
 
-    `metric`: "euclidean", or "cosine" for the same between rows scaled to length 1. `partitions`: see `partitions.py`.
-    `split_labeled`: the labeled rows are split among the parts as well, and a part knows only its own of them.
-    All cores. Time: O(n (k + labeled) d) at worst, a fraction of it on most data. Memory: 24 bytes an unlabeled row,
-    d float32 a picked one and twice that a labeled one; the unlabeled rows of the embeddings again if they are not
-    float32 in row order, or with "cosine".
+    `metric`: "euclidean", or "cosine" for the Euclidean distance of rows scaled to length 1. `partitions`: see
+    `partitions.py`. `split_labeled`: the labeled rows are split among the parts as well; a part uses only its own.
+    Uses all cores. Time: O(n (k + labeled) d) at worst, a fraction of that on most data. Memory: 24 bytes per unlabeled
+    row, d float32 per picked row and twice that per labeled row; a copy of the unlabeled rows of the embeddings if they
+    are not float32 in row order, or with "cosine".
     """
 
     partitions: int = 1
@@ -50,7 +50,7 @@ class CoreSet:
 
     def spread(self, view: View, centers: Rows, k: int, rng: np.random.Generator) -> Rows:
         """k unlabeled rows far from these rows and from each other."""
-        # In random order, so that pivots and shares come from all over the pool.
+        # In random order, so that pivots and parts are random samples.
         shares = np.array_split(rng.permutation(centers), self.partitions if self.split_labeled else 1)
         with team() as threads:
             whole = None if self.split_labeled else shelve(self.copy_points(view, shares[0]), threads)

@@ -1,7 +1,7 @@
-"""Margin sampling: the rows whose two likeliest classes are closest (paper, section 2; Roth and Small 2006).
+"""Margin sampling: the rows whose two most likely classes are closest (paper, section 2; Roth and Small 2006).
 
-`Margin` takes the least sure, without regard to how alike they are. `StochasticMargin` draws in proportion to how
-unsure the model is (Kirsch et al. 2023): a large batch is then not all of one kind.
+`Margin` takes the rows that the model is least sure of, however similar they are. `StochasticMargin` draws rows in
+proportion to how unsure the model is (Kirsch et al. 2023), which makes large batches more diverse.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from hedgerow.strategies.view import View
 
 @dataclass(frozen=True)
 class Margin:
-    """The k lowest margins, lowest first; ties by lowest row. O(n + k log k) time, 24 bytes a picked row."""
+    """The k lowest margins, lowest first; ties by lowest row. O(n + k log k) time, 24 bytes per picked row."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"margins"})
 
@@ -30,8 +30,8 @@ class Margin:
 class StochasticMargin:
     """k rows drawn one after the other without replacement, with weight (1 - margin)^power, in the order drawn.
 
-    power 0 is `Random`, a large one comes close to `Margin`. Rows with margin 1 come last, in random order. O(n + k log
-    k) time, 4 bytes a row and 24 a picked one.
+    power 0 is `Random`, a large power comes close to `Margin`. Rows with margin 1 come last, in random order.
+    O(n + k log k) time, 4 bytes per row and 24 per picked row.
     """
 
     power: float = 1.0

@@ -1,7 +1,7 @@
-"""What BADGE and CoreSet share: the pool in random parts, and rows for when points run out.
+"""What BADGE and CoreSet share: random parts of the pool, and random rows if distinct points run out.
 
-The paper runs both in partitions where a full run is too dear (section 3.1). Each part gives its share of the batch
-without a look at the others, so the batch is less diverse than a whole run's.
+The paper runs both in partitions where a full run is too expensive (section 3.1). Each part contributes its share of
+the batch independently of the others, so the batch is less diverse than that of a full run.
 """
 
 import warnings
@@ -19,9 +19,9 @@ Rows = npt.NDArray[np.int64]
 def pick_by_parts(
     view: View, k: int, partitions: int, rng: np.random.Generator, pick: Callable[[int, Rows, int], Rows], name: str
 ) -> Rows:
-    """k unlabeled rows: the picks of every part joined, part after part, filled up at random if they fall short.
+    """k unlabeled rows: the picks of all parts, part after part, filled up at random if there are too few.
 
-    pick(part, rows, share) gives at most `share` of a part's rows (ascending); fewer if they are no longer distinct.
+    pick(part, rows, share) returns at most `share` of a part's rows (ascending); fewer if no distinct ones are left.
     """
     parts = split(view.unlabeled_rows(), k, partitions, rng)
     picked = np.concatenate([pick(part, rows, share) for part, (rows, share) in enumerate(parts) if share > 0])
@@ -31,7 +31,7 @@ def pick_by_parts(
 def split(rows: Rows, k: int, partitions: int, rng: np.random.Generator) -> list[tuple[Rows, int]]:
     """(rows, share of k) for every part: uniformly random parts, sizes and shares even to within one.
 
-    The first parts take the remainders of both, so that with k <= len(rows) no share exceeds its part.
+    The first parts take the remainders of both, so that no share exceeds its part if k <= len(rows).
     """
     if partitions == 1:
         return [(rows, k)]
@@ -40,7 +40,7 @@ def split(rows: Rows, k: int, partitions: int, rng: np.random.Generator) -> list
 
 
 def fill_up(picked: Rows, view: View, k: int, rng: np.random.Generator, name: str) -> Rows:
-    """`picked`, and random unlabeled rows behind it up to k; says so when it has to."""
+    """`picked`, followed by random unlabeled rows up to k, with a warning if there are any."""
     short = k - len(picked)
     if short == 0:
         return picked

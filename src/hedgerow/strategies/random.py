@@ -1,4 +1,4 @@
-"""Random sampling: the baseline every strategy has to beat."""
+"""Random sampling: the baseline that every strategy has to beat."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,7 +11,7 @@ from hedgerow.strategies.view import View
 
 @dataclass(frozen=True)
 class Random:
-    """k unlabeled rows, uniformly without replacement, in random order. O(n) time, 8 bytes an unlabeled row."""
+    """k unlabeled rows, uniformly without replacement, in random order. O(n) time, 8 bytes per unlabeled row."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
 

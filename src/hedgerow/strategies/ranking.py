@@ -1,6 +1,6 @@
-"""The k unlabeled rows that rank first by one score, in order; ties go to the lowest row. O(n + k log k).
+"""The k unlabeled rows with the lowest or highest scores, in order; ties by lowest row. O(n + k log k).
 
-The score may be a draw: `draw_arrivals` turns margins into keys whose k lowest are a weighted random sample.
+Scores may be random: `draw_arrivals` turns margins into keys whose k lowest are a weighted random sample.
 """
 
 from typing import Any
@@ -15,9 +15,9 @@ from hedgerow.kernels.race import order_bits, race
 from hedgerow.machine import team
 from hedgerow.strategies.view import View
 
-EVERY_KEY = np.uint32(0xFFFFFFFF)  # no key lies above: a threshold that lets all through
-LEAST_RANGE = 1 << 16  # rows a thread: a few milliseconds of draws, as long as it takes to start one
-MOST_MARGIN = 1.01  # probabilities may sum to this much where they are float16
+EVERY_KEY = np.uint32(0xFFFFFFFF)  # the largest key: a threshold that all keys pass
+LEAST_RANGE = 1 << 16  # rows per thread: a few milliseconds of draws, which is what starting a thread takes
+MOST_MARGIN = 1.01  # float16 probabilities may sum to this much
 
 
 def take_lowest(scores: npt.NDArray[np.float32], view: View, k: int) -> npt.NDArray[np.int64]:
@@ -31,7 +31,7 @@ def take_highest(scores: npt.NDArray[np.float32], view: View, k: int) -> npt.NDA
 
 
 def cut(keys: npt.NDArray[np.uint32], view: View, count: int) -> tuple[Any, int]:
-    """(threshold, rows that equal it) that let exactly the `count` lowest unlabeled keys through; count >= 1."""
+    """(threshold, number of rows equal to it) that select exactly the `count` lowest unlabeled keys; count >= 1."""
     if count >= view.unlabeled_count:
         return EVERY_KEY, view.n
     threshold, ties = find_threshold(freeze(keys), view.mask, count)

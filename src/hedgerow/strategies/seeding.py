@@ -1,19 +1,19 @@
-"""Centers by the law of k-means++ over gradients g = a (x) z, without a pass over the pool for every center.
+"""Centers drawn by k-means++ over gradients g = a (x) z, without a pass over the pool for every center.
 
-k-means++ (Arthur and Vassilvitskii 2007) draws every further center with probability proportional to D(x), the squared
-distance of x from the nearest center so far. Keeping D for all rows costs n k distances. Here the rows carry weights w
-that know only the *folded* centers, so w >= D; proposals are drawn by w, and one is accepted with probability D / w,
-where D takes the pending centers, those not yet folded, into account: that is rejection sampling, and what is accepted
-follows D exactly. Proposals come in batches, so that all distances are products of matrices; an accepted one counts as
-a center for those behind it in its batch.
+k-means++ (Arthur and Vassilvitskii 2007) draws each further center with probability proportional to D(x), the squared
+distance of x from the nearest center so far. Maintaining D for all rows costs n k distances. Here each row has a weight
+w that accounts only for the *folded* centers, so w >= D. Proposals are drawn by w, and a proposal is accepted with
+probability D / w, where D also accounts for the pending centers, those not yet folded. This is rejection sampling: the
+accepted rows follow D exactly. Proposals are drawn in batches, so that all distances are matrix products; an accepted
+proposal counts as a center for those after it in its batch.
 
-Folding the p pending centers costs n p, now or later; whoever never folds them pays for them in every check instead. So
-folding is worth it early or not at all: `_Draw.is_due` compares what the checks of all centers to come would cost at
-the rate of acceptance seen last with what they would cost after folding. Diffuse data folds almost nothing, n k turns
-into about k^2 / 2; tight groups of near-duplicates, where the distances collapse once every group has a center, fold
-nearly all. Whether to fold depends on the past alone, so the law is the same.
+Folding p pending centers costs n p distances; not folding them makes every later check more expensive. So folding pays
+early or not at all: `_Draw.is_due` compares the cost of the remaining checks, at the recent rate of acceptance, with
+their cost after folding. Diffuse data folds almost nothing, and n k becomes about k^2 / 2. Tight groups of
+near-duplicates, whose distances collapse once every group has a center, fold nearly everything. The decision depends on
+past draws only, so the distribution does not change.
 
-Not here: k-means itself, and the greedy variant that tries several candidates a center.
+Not here: k-means itself, and the greedy variant that tries several candidates per center.
 """
 
 import threading
@@ -33,16 +33,19 @@ Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 
 BLOCK_VALUES = 1 << 18  # a block of rows and residuals is about 1 MiB of float32
-LEAST_BATCH, MOST_BATCH = 16, 1024  # proposals at a time: what they cost each other stays below what the centers cost
-# What a batch or a fold costs beside its distances, in distances a row: reading the row, drawing, handing out tasks.
+LEAST_BATCH, MOST_BATCH = (
+    16,
+    1024,
+)  # proposals at a time: comparing them with each other costs less than with the centers
+# The cost of a batch or a fold beyond its distances, in distances per row: reading the row, drawing, starting tasks.
 OVERHEAD = 64
-FADING = 0.5  # the weight of a batch in the rate of acceptance, against the batch after it
+FADING = 0.5  # the weight of a batch in the rate of acceptance, relative to the next batch
 _own = threading.local()
 
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """The points g = a (x) z, as factors, and their squared norms. All three speak of the same positions."""
+    """The points g = a (x) z as factors, and their squared norms, all by position."""
 
     points: RowSource
     residuals: ResidualSource
@@ -53,13 +56,13 @@ class Gradients:
 
     @property
     def block_rows(self) -> int:
-        """Rows a block, a multiple of a segment: by the widths alone, so that no answer depends on threads."""
+        """Rows per block, a multiple of a segment; by the widths only, so that results do not depend on threads."""
         segments = BLOCK_VALUES // (self.points.width + self.residuals.width) // kernels.SEGMENT
         return kernels.SEGMENT * min(max(1, segments), 16)
 
 
 def factor_gradients(points: RowSource, probabilities: RowSource, team: Team) -> Gradients:
-    """The gradients of the rows that both sources list. One read of both; 4 bytes a row."""
+    """The gradients of the rows of both sources. Reads both once; 4 bytes per row."""
     made = Gradients(points, ResidualSource(probabilities), np.empty(len(points), np.float32))
 
     def measure(start: int, stop: int) -> None:
@@ -74,10 +77,10 @@ def factor_gradients(points: RowSource, probabilities: RowSource, team: Team) ->
 def draw_centers(
     gradients: Gradients, k: int, first: int, rng: np.random.Generator, team: Team, *, patience: float = 1.0
 ) -> Rows:
-    """Up to k positions by k-means++, `first` the first; fewer when every row coincides with one of them.
+    """Up to k positions by k-means++, starting with `first`; fewer if every row coincides with one of them.
 
-    patience: 1 folds when it pays, 0 after every batch, infinity never (that ends only where k distinct points exist).
-    1 <= k <= n. Memory: 5 bytes a row, d + C + 3 numbers a center.
+    patience: 1 folds when it pays, 0 after every batch, infinity never (which ends only if there are k distinct
+    points). 1 <= k <= n. Memory: 5 bytes per row, d + C + 3 numbers per center.
     """
     draw = _Draw(gradients, k, rng, team, patience)
     draw.add(np.array([first]))
@@ -97,7 +100,7 @@ def measure_potential(gradients: Gradients, centers: Rows, team: Team) -> float:
 
 @dataclass(eq=False)
 class _Draw:
-    """A run in progress: the centers so far, the weights, and what tells whether to fold."""
+    """A run in progress: the centers so far, the weights, and the counts that decide whether to fold."""
 
     gradients: Gradients
     k: int
@@ -105,7 +108,7 @@ class _Draw:
     team: Team
     patience: float
     count: int = 0  # centers
-    folded: int = 0  # those that the weights know
+    folded: int = 0  # those that the weights account for
     rent: float = 0.0  # distances spent on checks since the last fold
     kept: float = 0.0  # fading counts of acceptances and proposals since the last fold
     tried: float = 0.0
@@ -114,7 +117,7 @@ class _Draw:
     residuals: Floats = field(init=False)
     norms: Floats = field(init=False)
     weights: Floats = field(init=False)
-    ends: npt.NDArray[np.float64] = field(init=False)  # running sums of the weights, a segment each
+    ends: npt.NDArray[np.float64] = field(init=False)  # running sums of the weights, one per segment
 
     def __post_init__(self) -> None:
         n, k = len(self.gradients), self.k
@@ -131,7 +134,7 @@ class _Draw:
         return float(self.ends[-1])
 
     def add(self, positions: Rows) -> None:
-        """More centers, pending."""
+        """Add pending centers."""
         new = slice(self.count, self.count + len(positions))
         self.centers[new] = positions
         self.points[new] = self.gradients.points.take(positions)
@@ -140,7 +143,7 @@ class _Draw:
         self.count = new.stop
 
     def advance(self) -> None:
-        """A batch of proposals, those accepted as new centers, and a fold if it is due."""
+        """Draw a batch of proposals, add the accepted ones as centers, and fold if it is due."""
         size = min(max(LEAST_BATCH, self.count // 2), MOST_BATCH)
         uniforms = self.rng.random((2, size))
         proposals = np.empty(size, np.int64)
@@ -154,7 +157,7 @@ class _Draw:
             self.fold()
 
     def accept(self, proposals: Rows, uniforms: npt.NDArray[np.float64]) -> Rows:
-        """Those of the proposals that follow the law, given all centers and each other."""
+        """The accepted proposals, given all centers and each other."""
         points, residuals = self.gradients.points.take(proposals), self.gradients.residuals.take(proposals)
         norms, weights = self.gradients.norms[proposals], self.weights[proposals]
         nearest = self.check(points, residuals, norms, weights)
@@ -176,7 +179,7 @@ class _Draw:
         return products
 
     def check(self, points: Floats, residuals: Floats, norms: Floats, weights: Floats) -> Floats:
-        """The weights of the proposals, lowered to their distances from the pending centers."""
+        """The weights of the proposals, lowered to the distances from the pending centers."""
         nearest, pending = weights.copy(), slice(self.folded, self.count)
         if self.folded < self.count:
 
@@ -187,20 +190,20 @@ class _Draw:
         return nearest
 
     def over_tiles(self, task: Callable[[slice], None], size: int) -> None:
-        """task(some rows) for all of `size` rows, whole tiles of them for each thread."""
+        """Call task(slice) over `size` rows, with whole tiles for each thread."""
         tile = kernels.ROW_TILE
         self.team.ranges(lambda first, last: task(slice(first * tile, last * tile)), -(-size // tile), least=1)
 
     def lower(self, new: slice, points: Floats, residuals: Floats, norms: Floats, weights: Floats) -> None:
-        """The weights of some rows down to their distances from these centers."""
+        """Lower the weights of some rows to their distances from these centers."""
         centers = freeze(self.points[new]), freeze(self.residuals[new]), self.norms[new]
         kernels.lower(points, residuals, norms, *centers, *_find_areas(), weights)
 
     def is_due(self) -> bool:
-        """Whether to fold now: if the checks to come, or those since the last fold, cost more than folding.
+        """Whether to fold now: if the remaining checks, or those since the last fold, cost more than folding.
 
-        With r centers to draw, p pending and acceptance at rate f, checks cost r (p + r / 2) / f from here on, and
-        r^2 / 2 where the pending ones are folded and nothing is refused: the most that folding can save.
+        With r centers to draw, p pending and acceptance at rate f, the remaining checks cost r (p + r / 2) / f, and
+        r^2 / 2 if the pending centers are folded and nothing is rejected: folding saves at most the difference.
         """
         pending, left = self.count - self.folded, self.k - self.count
         rate = (self.kept + 1) / (self.tried + 1)
@@ -224,7 +227,7 @@ class _Draw:
 
 
 def _find_areas() -> tuple[Floats, Floats]:
-    """A thread's room for a tile of products, twice: made once, since fresh memory costs more than a small tile."""
+    """Two buffers per thread for a tile of products, allocated once: fresh memory costs more than a small tile."""
     if not hasattr(_own, "areas"):
         values = kernels.ROW_TILE * kernels.CENTER_TILE
         _own.areas = np.empty(values, np.float32), np.empty(values, np.float32)
@@ -233,7 +236,7 @@ def _find_areas() -> tuple[Floats, Floats]:
 
 
 def _over_blocks(task: Callable[[int, int], None], gradients: Gradients, team: Team) -> None:
-    """task(start, stop) for every block of rows; each thread takes a stretch of them."""
+    """Call task(start, stop) for every block of rows; each thread takes a range of blocks."""
     n, rows = len(gradients), gradients.block_rows
 
     def work(first: int, last: int) -> None:

@@ -1,6 +1,6 @@
-"""The two other classical scores: entropy and least confidence (Settles 2009, section 3.1).
+"""Two other classical scores: entropy and least confidence (Settles 2009, section 3.1).
 
-Both rank like the margin when there are two classes, and differently with more.
+With two classes both rank rows as the margin does; with more classes they differ.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from hedgerow.strategies.view import View
 
 @dataclass(frozen=True)
 class Entropy:
-    """The k highest entropies -sum p log p, highest first; ties by lowest row. O(n C + k log k), 12 bytes a row."""
+    """The k highest entropies -sum p log p, highest first; ties by lowest row. O(n C + k log k), 12 bytes per row."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"probabilities"})
 
@@ -26,7 +26,7 @@ class Entropy:
 
 @dataclass(frozen=True)
 class LeastConfidence:
-    """The k lowest largest probabilities, lowest first; ties by lowest row. O(n C + k log k), 12 bytes a row."""
+    """The k lowest of the rows' largest probabilities; ties by lowest row. O(n C + k log k), 12 bytes per row."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"probabilities"})
 

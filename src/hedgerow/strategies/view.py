@@ -1,6 +1,6 @@
 """What a strategy sees of the pool in one round.
 
-Built by `select`, which checks everything; a strategy trusts it. Holds references, copies nothing.
+`select` builds it and checks everything; a strategy can rely on it. It holds references and copies nothing.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class View:
 
     @cached_property
     def unlabeled_count(self) -> int:
-        """How many rows are unlabeled."""
+        """How many rows may be picked."""
         return self.n if self.labeled is None else self.n - int(np.count_nonzero(self.labeled))
 
     @property
@@ -45,7 +45,7 @@ class View:
         return NO_MASK if self.labeled is None else freeze(self.labeled)
 
     def unlabeled_rows(self) -> npt.NDArray[np.int64]:
-        """The unlabeled rows, ascending: 8 bytes each, made anew at every call."""
+        """The rows that may be picked, ascending: a new array at every call, 8 bytes per row."""
         if self.labeled is None:
             return np.arange(self.n, dtype=np.int64)
         return np.flatnonzero(~self.labeled).astype(np.int64, copy=False)
