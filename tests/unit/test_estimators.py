@@ -42,5 +42,5 @@ def test_features_stand_for_embeddings_unless_something_else_is_given() -> None:
 def test_what_gives_no_probabilities_is_refused() -> None:
     with pytest.raises(InputError, match="RidgeClassifier has no probabilities"):
         SklearnTrainer(RidgeClassifier, classes=3).fit(FEATURES, LABELS, seed=0)
-    with pytest.raises(InputError, match="needs labels to be trained on"):
+    with pytest.raises(InputError, match="needs labels to train on"):
         SklearnTrainer(LogisticRegression, classes=3).fit(FEATURES[:0], LABELS[:0], seed=0)
