@@ -154,7 +154,7 @@ def learn(
     """
     meter = meter or Meter()
     added = task.check_labels(picked, labels)
-    _refuse_repeated(np.concatenate([state.picked, picked]), task)
+    _refuse_repeated(state.picked, picked, task)
     picked, added = np.concatenate([state.picked, picked]), np.concatenate([state.labels, added])
     with meter.time("train"):
         model = task.train(trainer, state.model, picked, added, seed=seed)
@@ -165,6 +165,8 @@ def restore(task: Task, trainer: Any, done: Sequence[Round]) -> State:
     """The state after these rounds, round 0 first. Models are not stored: this trains the same one again."""
     picked = np.concatenate([one.picked for one in done])
     labels = np.concatenate([one.labels for one in done])
+    if len(labels) != len(picked):
+        raise InputError("these rounds have no labels, such as those of a summary: restore() needs picks and labels")
     ends = np.cumsum([len(one.picked) for one in done])
     seeds = [derive_seed(one.trial, one.round, TRAIN) for one in done]
     history = ((picked[:end], labels[:end], seed) for end, seed in zip(ends, seeds, strict=True))
@@ -317,14 +319,17 @@ class Trial:
         return after, done
 
 
-def _refuse_repeated(picked: Picks, task: Task) -> None:
-    """A row or pair that gets a second label is a mistake of the caller."""
+def _refuse_repeated(before: Picks, picked: Picks, task: Task) -> None:
+    """Refuse positions outside the pool, and a second label for a row or pair."""
     found, counts = np.unique(picked, return_counts=True)
     if len(found) and not 0 <= found[0] <= found[-1] < task.size:
         outside = found[-1] if found[0] >= 0 else found[0]
         raise InputError(f"labels for {task.unit} {outside}, but the pool has {task.unit}s 0 to {task.size - 1:,}")
-    if np.any(counts > 1):
+    labeled = np.zeros(task.size, np.bool_)
+    labeled[before] = True
+    repeated = found[labeled[found] | (counts > 1)]
+    if len(repeated):
         raise InputError(
-            f"{task.unit} {found[counts > 1][0]} has two labels; each {task.unit} is labeled once: leave out what was "
-            "labeled before"
+            f"{task.unit} {repeated[0]} has two labels; each {task.unit} is labeled once: leave out what was labeled "
+            "before"
         )

@@ -211,6 +211,14 @@ def test_labels_that_do_not_fit_are_refused(picked: list[int], labels: list[int]
         learn(task, NearestMean(3), state, np.array(picked), labels)
 
 
+def test_rounds_without_labels_cannot_be_restored() -> None:
+    rounds, _ = run("margin")
+    task, _ = make_task()
+    bare = [replace(done, labels=np.zeros(0, np.int64)) for done in rounds]
+    with pytest.raises(InputError, match="these rounds have no labels"):
+        restore(task, NearestMean(3), bare)
+
+
 class Shelf:
     """An archive in memory that counts."""
 

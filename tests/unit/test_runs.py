@@ -13,11 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from hedgerow.errors import InputError, StoreError
-from hedgerow.experiments import Arm, Clustering, Dataset, Recipe, report_experiment, run_experiment
+from hedgerow.experiments import Arm, Clustering, Dataset, Recipe, load_recipe, report_experiment, run_experiment
 from hedgerow.experiments.architectures import Estimator, Program
 from hedgerow.experiments.data.datasets import Arrays, Covtype
 from hedgerow.experiments.findings import Findings, find
-from hedgerow.experiments.records import COLUMNS, has_old_names, list_results, load_summary, read_run, read_summary
+from hedgerow.experiments.records import (
+    COLUMNS,
+    has_old_names,
+    list_results,
+    list_settings,
+    load_summary,
+    read_run,
+    read_summary,
+)
 from hedgerow.experiments.runs import describe_code, find_commit
 from hedgerow.metrics import METRICS
 from hedgerow.strategies import ClusterMargin, Margin, Random
@@ -350,7 +358,10 @@ def _walk(value: Any) -> list[str]:
 def test_committed_results_have_the_present_names() -> None:
     for path in (Path(__file__).resolve().parents[2] / "experiments" / "results").glob("*.json"):
         assert not has_old_names(json.loads(path.read_text())["recipe"]), path
-        assert read_summary(path).trials >= 1
+        held = read_summary(path)
+        assert held.trials >= 1
+        # New trials of the recipe can be merged with them, also where a strategy has gained an option since.
+        assert list_settings(held.recipe) == list_settings(load_recipe(path.stem).describe()), path
 
 
 class Lengths:

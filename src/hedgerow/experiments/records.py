@@ -14,6 +14,7 @@ stored: a run that resumes trains them again, from the same labels and seeds to 
 Summaries and folders written before `seed_rows`, `batch_rows` and questions got their present names can be read too.
 """
 
+import ast
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,9 +28,11 @@ from hedgerow import pool
 from hedgerow.clustering.clusters import METADATA_KEY, Clusters
 from hedgerow.errors import InputError
 from hedgerow.experiments.recipes import name_slug
+from hedgerow.pairs import PAIR_STRATEGIES
 from hedgerow.rounds import NOTHING, Clustering, Round
 from hedgerow.store import UNREADABLE, atomic_write, hold_lock
 from hedgerow.store.checkpoints import refuse_damage
+from hedgerow.strategies import STRATEGIES
 
 ROUND_KEY = "hedgerow.round"
 SECONDS_KEY = "hedgerow.seconds"
@@ -102,6 +105,7 @@ class Ledger:
     ) -> tuple[Clusters, float]:
         """Clusters from their file; made and written first if it is not there, by one process at a time."""
         path = self.name_clusters(trial, how)
+        path.parent.mkdir(parents=True, exist_ok=True)
         with hold_lock(path.with_name(f".{path.stem}.lock")):
             if not path.exists():
                 made, seconds = make()
@@ -273,7 +277,7 @@ def join_runs(runs: Sequence[Held]) -> Held:
     """Merge runs of one recipe on the same data, each with its own trials."""
     first, *others = runs
     for other in others:
-        if _strip(other.recipe) != _strip(first.recipe):
+        if list_settings(other.recipe) != list_settings(first.recipe):
             raise InputError(f"runs with different recipes or settings cannot be merged: {_name_changes(first, other)}")
         if None not in (marks := {first.fingerprint, other.fingerprint}) and len(marks) > 1:
             raise InputError("runs with different data or versions cannot be merged")
@@ -292,14 +296,29 @@ def join_runs(runs: Sequence[Held]) -> Held:
     return first
 
 
-def _strip(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that results depend on, in the types of JSON."""
+def list_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that results depend on, in the types of JSON, with all options of the strategies spelled out."""
     settings: dict[str, Any] = json.loads(json.dumps({key: recipe[key] for key in recipe if key not in PROSE}))
+    for arm in settings["strategies"]:
+        arm["strategy"] = _spell_out(arm["strategy"])
     return settings
 
 
+def _spell_out(strategy: str) -> str:
+    """The repr of a strategy with the defaults of options that it did not have when it was written."""
+    kinds = {kind.__name__: kind for kind in (*STRATEGIES.values(), *PAIR_STRATEGIES.values())}
+    try:
+        call = ast.parse(strategy, mode="eval").body
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in kinds:
+            options = {str(option.arg): ast.literal_eval(option.value) for option in call.keywords}
+            return repr(kinds[call.func.id](**options))
+    except (SyntaxError, ValueError, TypeError):  # a strategy of the user's own
+        pass
+    return strategy
+
+
 def _name_changes(one: Held, other: Held) -> str:
-    ours, theirs = _strip(one.recipe), _strip(other.recipe)
+    ours, theirs = list_settings(one.recipe), list_settings(other.recipe)
     if ours["name"] != theirs["name"]:
         return f"{ours['name']} and {theirs['name']}"
     return f"{', '.join(key for key in ours if ours[key] != theirs.get(key))} of {ours['name']} differ"
