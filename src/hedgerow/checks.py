@@ -33,6 +33,12 @@ def integer(value: Any, name: str, *, least: int = 0) -> int:
     return number
 
 
+def span(start: int, stop: int | None, n: int) -> tuple[int, int]:
+    """The rows from start to stop of n rows, None for all to the end; both in range and in order, as in a slice."""
+    stop = min(n if stop is None else integer(stop, "stop"), n)
+    return min(integer(start, "start"), stop), stop
+
+
 def real(value: Any, name: str, *, least: float = -np.inf, above: float = -np.inf) -> float:
     """A finite number that is >= `least` and > `above`."""
     if isinstance(value, (str, bytes, bool, np.bool_)):

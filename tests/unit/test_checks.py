@@ -17,6 +17,9 @@ def test_values_in_the_form_that_is_relied_on() -> None:
     assert checks.rows([3, 1], 4, "rows").dtype == np.int64
     assert checks.rows([], 4, "rows").tolist() == []
     assert checks.seed(7) == 7
+    assert [checks.span(*given, 10) for given in ((2, 5), (2, None), (2, 99), (12, 15), (5, 3))] == [
+        (2, 5), (2, 10), (2, 10), (10, 10), (3, 3),
+    ]  # fmt: skip
     assert checks.same_length({"a": 3, "b": 3}) == 3
     assert checks.exactly_one({"a": None, "b": 0}) == "b"
     assert checks.exactly_one({"a": None}, allow_none=True) is None

@@ -124,7 +124,7 @@ def test_ids_of_an_array(points):
     assert hr.cluster(points, ids=np.arange(400)).ids.tolist() == list(range(400))
     with pytest.raises(hr.InputError, match="ids has 3, the pool has 400"):
         hr.cluster(points, ids=["a", "b", "c"])
-    with pytest.raises(hr.InputError, match="ids holds 1 among strings"):
+    with pytest.raises(hr.InputError, match="ids holds 1: ids must be all strings"):
         hr.cluster(points[:2], ids=["a", 1])
     with pytest.raises(hr.InputError, match="ids holds 0 more than once"):
         hr.cluster(points, ids=np.zeros(400, int))
@@ -412,7 +412,7 @@ def test_ids_that_cannot_be_written_leave_the_files_alone(points, tmp_path):
     kept = hr.cluster(points)
     kept.save(tmp_path / "c.parquet", ids=list(range(len(points))), centroids=True)
     other = hr.cluster(points, average_size=3)
-    with pytest.raises(hr.InputError, match="ids holds 1 among strings"):
+    with pytest.raises(hr.InputError, match="ids holds 1: ids must be all strings"):
         other.save(tmp_path / "c.parquet", ids=np.array([1, "a"] * 200, object), centroids=True, force=True)
     with pytest.raises(hr.InputError, match="ids has 2, the pool has 400"):
         other.save(tmp_path / "c.parquet", ids=[1, 2], centroids=True, force=True)

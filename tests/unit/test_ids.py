@@ -177,12 +177,21 @@ def test_ids_that_cannot_be_aligned() -> None:
 def test_ids_from_an_array() -> None:
     assert Ids.of(np.array(["b", "a"]), "ids").array().tolist() == ["b", "a"]
     assert Ids.of(np.array([3, 1], np.uint8), "ids").array().dtype == np.int64
+    assert Ids.of(np.array([3, np.int8(1)], object), "ids").array().dtype == np.int64
     assert Ids.of([3, 1, 2], "ids").take(np.array([2, 0])).tolist() == [2, 3]
     for array, message in (
         ([1.0], "whole numbers or strings"),
         ([[1]], "one dimension"),
         (["a", "a"], "'a' more than once"),
-        (np.array(["a", 1], object), "holds 1 among strings"),
+        (np.array(["a", 1], object), "holds 1: ids must be all strings or all whole numbers"),
+        (np.array(["a", None], object), "holds None: ids must be all strings"),
+        (np.array([1, True], object), "all strings or all whole numbers"),
+        (["a", 1], "mixes strings with other values, such as 1"),
+        ([1, "a"], "mixes strings with other values, such as 1"),
+        ([2**63, 1], "whole numbers or strings"),  # which numpy makes floats
+        ([2**70, 1], "beyond int64"),
+        ([None], "holds None"),
+        (iter("ab"), "must be an array"),
         (np.array([1 << 63], np.uint64), "beyond int64"),
     ):
         with pytest.raises(InputError, match=message):

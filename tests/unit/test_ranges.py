@@ -155,6 +155,25 @@ def test_files_that_changed_since_they_were_opened(tmp_path: Path, values: npt.N
             matrix.read(0, 10)
 
 
+def test_ranges_that_are_refused_or_empty(values: npt.NDArray[Any]) -> None:
+    matrix = pool.open_matrix(values, "embeddings")
+    assert matrix.read(5, 3).shape == matrix.read(N, N + 5).shape == (0, WIDTH)
+    for start, stop in ((-1, 5), (0, -1), (0.5, 2), ("0", 1)):
+        with pytest.raises(InputError, match=r"(start|stop) must be"):
+            matrix.read(start, stop)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["lists.parquet", "a.npy"])
+def test_a_record_is_read_in_another_folder(
+    tmp_path: Path, values: npt.NDArray[Any], form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources(tmp_path, values)
+    monkeypatch.chdir(tmp_path)
+    content = pickle.dumps(pool.open_matrix(form, "embeddings"))
+    monkeypatch.chdir("/")
+    assert np.array_equal(pickle.loads(content).read(5, 9), values[5:9])
+
+
 def test_a_table_reads_a_range_of_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "VECTOR_ROWS", 3)
     table = tables.open_source(pa.table({"x": np.arange(10)}), "the table")

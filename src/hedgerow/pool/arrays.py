@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.errors import InputError
-from hedgerow.pool.sources import KNOWN, first_line, is_url, open_bytes, reading
+from hedgerow.pool.sources import KNOWN, as_absolute, first_line, is_url, open_bytes, reading
 
 Array = npt.NDArray[Any]
 
@@ -28,6 +28,9 @@ class NpyFile:
     dtype: np.dtype[Any]
     by_columns: bool  # Fortran order
     offset: int
+
+    def __reduce__(self) -> tuple[type["NpyFile"], tuple[Any, ...]]:
+        return NpyFile, (as_absolute(self.path), self.shape, self.dtype, self.by_columns, self.offset)
 
     def read(self, start: int, stop: int) -> Array:
         """The rows from start to stop: a view of the mapped file, or read from a URL."""
@@ -146,7 +149,9 @@ def open_array(source: Any, name: str) -> Array:
     if np.ma.is_masked(source):
         raise InputError(f"{name} has masked entries: fill or drop them first")
     try:
-        if hasattr(source, "__array__") or isinstance(source, (list, tuple)):
+        if isinstance(source, (list, tuple)):
+            return _from_list(source)
+        if hasattr(source, "__array__"):
             return _widen(np.asarray(_as_supported(source)))
         if hasattr(source, "__dlpack__"):
             return np.from_dlpack(source)
@@ -162,6 +167,15 @@ def open_sparse(source: Any) -> Sparse | None:
     if kind.__module__.partition(".")[0] == "scipy" and hasattr(source, "tocsr"):
         return Sparse(source.tocsr())
     return None
+
+
+def _from_list(source: list[Any] | tuple[Any, ...]) -> Array:
+    """An array of a list's values; numpy would turn ["a", 1] into strings without a word."""
+    array = np.asarray(source)
+    if array.ndim == 1 and array.dtype.kind == "U" and not all(isinstance(value, str) for value in source):
+        other = next(value for value in source if not isinstance(value, str))
+        raise ValueError(f"it mixes strings with other values, such as {other!r}")
+    return array
 
 
 def _as_supported(source: Any) -> Any:

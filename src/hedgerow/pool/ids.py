@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hedgerow import checks
 from hedgerow.errors import InputError
 from hedgerow.pool import tables
+from hedgerow.pool.arrays import open_array
 from hedgerow.pool.tables import Table
 
 
@@ -35,19 +36,18 @@ class Ids:
     @classmethod
     def of(cls, array: Any, title: str) -> "Ids":
         """The ids in an array, one per row; duplicates are refused."""
-        values = np.asarray(array)
+        values = open_array(array, title)
         if values.ndim != 1:
             raise InputError(f"{title} must have one dimension, one id per row, got shape {values.shape}")
-        dtype = check_id_dtype(values.dtype, title)
-        if values.dtype == np.object_ and (odd := [value for value in values.tolist() if not isinstance(value, str)]):
-            raise InputError(f"{title} holds {odd[0]!r} among strings: ids must be all strings or all whole numbers")
-        ids = cls(len(values), dtype, title, values)
+        if values.dtype == np.object_:
+            values = _from_objects(values, title)
+        ids = cls(len(values), check_id_dtype(values.dtype, title), title, values)
         ids.refuse_duplicates()
         return ids
 
     def chunks(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         """(first row, ids), in order, from row `start` to `stop`."""
-        stop = self.n if stop is None else min(stop, self.n)
+        start, stop = checks.span(start, stop, self.n)
         if isinstance(self.source, Table):
             assert self.column is not None
             pieces = self.source.chunks(self.column, start, stop)
@@ -61,8 +61,8 @@ class Ids:
 
     def read(self, start: int, stop: int) -> npt.NDArray[Any]:
         """The ids of the rows from start to stop."""
-        stop = min(stop, self.n)
-        return tables.fill(np.empty(max(0, stop - start), self.dtype), self.chunks(start, stop), start)
+        start, stop = checks.span(start, stop, self.n)
+        return tables.fill(np.empty(stop - start, self.dtype), self.chunks(start, stop), start)
 
     def array(self) -> npt.NDArray[Any]:
         """All ids, as one array."""
@@ -91,6 +91,20 @@ class Ids:
             equal = set(met.tolist())
             suspects = [value for _, values in self.chunks() for value in values if hash(value) in equal]
             checks.distinct(np.array(suspects, np.object_), self.title)
+
+
+def _from_objects(values: npt.NDArray[Any], title: str) -> npt.NDArray[Any]:
+    """Python objects that are all strings as they are, all whole numbers as int64."""
+    kinds = {type(value) for value in values.tolist()}
+    if all(issubclass(kind, str) for kind in kinds):
+        return values
+    if all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
+        try:
+            return values.astype(np.int64)
+        except OverflowError:
+            raise InputError(f"{title} holds a number beyond int64: use strings") from None
+    odd = next(value for value in values.tolist() if not isinstance(value, str))
+    raise InputError(f"{title} holds {odd!r}: ids must be all strings or all whole numbers")
 
 
 def find_ids(table: Table, column: str | None = None) -> Ids | None:

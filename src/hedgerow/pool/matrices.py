@@ -73,12 +73,12 @@ class Matrix:
 
     def read(self, start: int, stop: int) -> npt.NDArray[Any]:
         """The rows from start to stop as a contiguous array; a view where the matrix is in memory or mapped."""
-        stop = min(stop, self.n)
+        start, stop = checks.span(start, stop, self.n)
         if self._is_held():
             blocks = list(self.data.blocks(start, stop, max(1, stop - start)))
             if len(blocks) == 1:
                 return np.ascontiguousarray(blocks[0], self.dtype)
-        whole = np.empty((max(0, stop - start), self.width), self.dtype)
+        whole = np.empty((stop - start, self.width), self.dtype)
         return tables.fill(whole, self.chunks(start=start, stop=stop), start)
 
     def chunks(
@@ -88,7 +88,7 @@ class Matrix:
         if rows is None:
             most = VIEW_BYTES if self._is_held() else READ_BYTES
             rows = max(1, most // max(1, self.width * self.dtype.itemsize))
-        stop = self.n if stop is None else min(stop, self.n)
+        start, stop = checks.span(start, stop, self.n)
         for block in self.data.blocks(start, stop, checks.integer(rows, "rows", least=1)):
             yield start, np.ascontiguousarray(block, self.dtype)
             start += len(block)

@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.errors import InputError
 from hedgerow.pool.frames import trim
-from hedgerow.pool.sources import open_file, reading
+from hedgerow.pool.sources import as_absolute, open_file, reading
 
 BUFFER_BYTES = 1 << 20  # the size of a Parquet page with most writers
 
@@ -20,6 +20,9 @@ class ParquetFile:
 
     path: str
     groups: tuple[int, ...]  # the first row of each row group, and at last the number of rows
+
+    def __reduce__(self) -> tuple[type["ParquetFile"], tuple[str, tuple[int, ...]]]:
+        return ParquetFile, (as_absolute(self.path), self.groups)
 
     @property
     def n(self) -> int:

@@ -98,6 +98,11 @@ def file_kind(file: str | Path) -> str | None:
     return SUFFIXES.get(path.suffix.lower())
 
 
+def as_absolute(file: str) -> str:
+    """A file's name for a process that may run in another folder."""
+    return file if is_url(file) else os.path.abspath(file)  # noqa: PTH100 - links are kept
+
+
 @contextmanager
 def open_file(file: str) -> Iterator[Any]:
     """A local file's path, or an open file of a URL: what readers of Parquet take."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow import checks
 from hedgerow.errors import InputError
 from hedgerow.pool.arrays import Npy, Sparse, open_array, open_npy, open_sparse
 from hedgerow.pool.frames import ArrowData, open_frame
@@ -65,7 +66,7 @@ class Table:
 
     def batches(self, columns: list[str], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Any]:
         """The rows from start to stop in order, as Arrow record batches of 1 to `rows` rows."""
-        return self.data.batches(columns, rows, start, self.n if stop is None else min(stop, self.n))
+        return self.data.batches(columns, rows, *checks.span(start, stop, self.n))
 
     def select(self, columns: list[str]) -> "Table":
         """These columns only; of a table in memory the others can then be freed, and are not pickled."""
@@ -80,8 +81,8 @@ class Table:
 
     def read(self, column: str, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
         """The values of a column from row `start` to `stop` as one array, filled batch by batch."""
-        stop = self.n if stop is None else min(stop, self.n)
-        whole = np.empty(max(0, stop - start), self.dtype(column))
+        start, stop = checks.span(start, stop, self.n)
+        whole = np.empty(stop - start, self.dtype(column))
         return fill(whole, self.chunks(column, start, stop), start)
 
     def encode(self, column: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
