@@ -126,7 +126,7 @@ def test_limits_pass_over_what_is_full_and_look_farther_before_they_fall_short(k
         assert not most or most[0][1] <= limits.get("per_row", k)
         assert not most or most[1][1] <= limits.get("class_quota", k)
         if len(picked) < k:
-            with pytest.raises(hr.InputError, match=f"found {len(picked)}"):
+            with pytest.raises(hr.InputError, match=f"only {len(picked):,} were found"):
                 run(hr.ClusterMarginPairs(1.25, **limits), case, seed=number)
 
 
