@@ -136,15 +136,9 @@ def select_pairs(
         view = _look(given, closed, absent, wanted)
         report("selecting", 0.5)
         index = _pick(name, chosen, view, min(k, available), seed, allow_short)
-    settings = {
-        "options": describe_options(chosen),
-        "k": k,
-        "n": len(given.pairs),
-        "labeled": 0 if mask is None else int(np.count_nonzero(mask)),
-        "without_predictions": 0 if absent is None else int(np.count_nonzero(absent)),
-        "ignored": ignored + given.ignored,
-        "inputs": inputs.describe_inputs({**sources, "labeled": labeled}),
-    }
+    settings = {"options": describe_options(chosen), "k": k, "n": len(given.pairs)}
+    settings |= inputs.describe_counts(mask, absent, ignored + given.ignored)
+    settings["inputs"] = inputs.describe_inputs({**sources, "labeled": labeled})
     rows = given.pairs.rows[index]
     classes = given.named.name_classes(given.pairs.classes[index])
     clusters_of_rows = None if view.clusters is None else view.clusters[rows]

@@ -100,8 +100,8 @@ def select(
     Inputs with an id column are joined by id, whatever their order. The order of the pool, which is what `row` means,
     is that of the embeddings if they are given, else that of the clusters, else that of the predictions. Predictions
     may lack rows of the pool: these are not candidates, and `batch.settings["without_predictions"]` counts those of
-    them that are not labeled.
-    Inputs without ids are matched by position. id_column: the column with the ids, where its name does not say so.
+    them that are not labeled. Inputs without ids are matched by position. id_column: the column with the ids, where its
+    name does not say so.
 
     labeled: a bool mask (n,), rows, or the path of a file that lists ids or rows (.parquet, .csv, .jsonl, .txt, .npy),
     or a list of such paths. ignore_unknown: leave out ids that are not in the pool, instead of an error.
@@ -133,15 +133,9 @@ def select(
         taken = min(k, available)
         picked = chosen(view, taken, np.random.default_rng([STREAM, seed])) if taken else np.zeros(0, np.int64)
         rows = check_picked(picked, view, taken, name)
-    settings = {
-        "options": describe_options(chosen),
-        "k": k,
-        "n": joined.n,
-        "labeled": 0 if mask is None else int(np.count_nonzero(mask)),
-        "without_predictions": 0 if absent is None else int(np.count_nonzero(absent)),
-        "ignored": ignored + joined.unknown,
-        "inputs": inputs.describe_inputs({**sources, "labeled": labeled}),
-    }
+    settings = {"options": describe_options(chosen), "k": k, "n": joined.n}
+    settings |= inputs.describe_counts(mask, absent, ignored + joined.unknown)
+    settings["inputs"] = inputs.describe_inputs({**sources, "labeled": labeled})
     return Batch(
         rows,
         name,

@@ -221,6 +221,15 @@ def list_paths(source: Any) -> list[str] | None:
     return None
 
 
+def describe_counts(labeled: Mask | None, absent: Mask | None, ignored: int) -> dict[str, Any]:
+    """How many were labeled, had no predictions, and were ignored, for the settings of a batch."""
+    return {
+        "labeled": 0 if labeled is None else int(np.count_nonzero(labeled)),
+        "without_predictions": 0 if absent is None else int(np.count_nonzero(absent)),
+        "ignored": ignored,
+    }
+
+
 def describe_inputs(sources: Mapping[str, Any]) -> dict[str, str | Sequence[str]]:
     """The files that were given, by name, for the settings of a batch; arrays and tables by their type."""
     described: dict[str, str | Sequence[str]] = {}
