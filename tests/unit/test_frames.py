@@ -11,6 +11,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
+import hedgerow
 from hedgerow import pool
 from hedgerow.errors import InputError
 from hedgerow.pool.frames import DatasetData
@@ -184,3 +185,21 @@ def test_datasets_that_are_refused() -> None:
         kind = type("Splits", bases, {"__module__": "datasets.dataset_dict"})
         with pytest.raises(InputError, match=f"embeddings is a Splits of the datasets library: {advice}"):
             pool.open_matrix(kind(), "embeddings")
+
+
+def test_a_frame_with_a_column_called_labels_is_a_table() -> None:
+    """A DataFrame has an attribute per column, and what `cluster` returns has labels too."""
+    table = pa.table({"id": ["a", "b", "c"], "p0": [0.5, 0.1, 0.2], "p1": [0.5, 0.9, 0.8], "labels": [0, 1, 1]})
+
+    class Frame:
+        labels = np.array([0, 1, 1])
+
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            return table.__arrow_c_stream__(requested_schema)
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise AssertionError("its Arrow data should be read")
+
+    batch = hedgerow.select("margin", 1, probabilities=Frame())
+    assert batch.ids is not None
+    assert (batch.rows.tolist(), batch.ids.tolist()) == ([0], ["a"])

@@ -95,7 +95,10 @@ def open_inputs(
 
 def open_rows(source: Any, name: str) -> Any:
     """A source as an array or a table, without reading it; what is open already stays as it is."""
-    if isinstance(source, pool.Matrix) or hasattr(source, "labels"):
+    if isinstance(source, pool.Matrix):
+        return source
+    # Not a DataFrame with a column called labels, which has that attribute too.
+    if name == "clusters" and hasattr(source, "labels") and not hasattr(source, "__array__"):
         return source
     return tables.open_rows(source, name)
 
