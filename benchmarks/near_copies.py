@@ -3,7 +3,7 @@ asks. Visiting the 80,000 clusters in turn halves that in a batch of 20,000 and 
 One seed, two batch sizes, no control with shuffled clusters.
 
 The pool of the recipe `wordlangs-typos`: every word and four copies with a typing error each. After the seed set,
-each strategy selects one batch with the same model and clusters. `distinct_questions`: the share of the batch that
+each strategy selects one batch with the same model and clusters. `distinct_pairs`: the share of the batch that
 remains if pairs with the same class and copies of the same word are counted once; `distinct_words`: different words
 per pair. Badge and coreset use partitions, as in the recipe.
 """
@@ -31,9 +31,9 @@ def shrink(recipe):
 def count(index, pairs, words):
     """How much of a batch is left when copies of a word count as the word."""
     word, asked = pairs.rows[index] % words, pairs.classes[index]
-    questions = np.unique(word * pairs.class_count + asked)
+    distinct = np.unique(word * pairs.class_count + asked)
     return {
-        "distinct_questions": len(questions) / len(index),
+        "distinct_pairs": len(distinct) / len(index),
         "distinct_words": len(np.unique(word)) / len(index),
     }
 

@@ -30,7 +30,7 @@ STRATEGIES = {
 }
 
 
-def make_questions(n):
+def make_pairs(n):
     """(rows, classes): six classes a row, in ascending order."""
     first = np.random.default_rng(SEED).integers(0, CLASSES, n, dtype=np.int32)
     step = CLASSES // PER_ROW
@@ -40,7 +40,7 @@ def make_questions(n):
 
 def make_inputs(n, of_matrix):
     rng = np.random.default_rng(SEED + 1)
-    pairs = hr.Pairs(*make_questions(n))
+    pairs = hr.Pairs(*make_pairs(n))
     shape = (n, CLASSES) if of_matrix else len(pairs)
     return {
         "pairs": pairs,
@@ -85,7 +85,7 @@ def run_partition(n, k, repeats):
 
 def run_making(n, shuffled):
     hr.Pairs([0], [0])
-    rows, classes = make_questions(n)
+    rows, classes = make_pairs(n)
     if shuffled:
         order = np.random.default_rng(SEED).permutation(len(rows))
         rows, classes = rows[order], classes[order]

@@ -1,4 +1,4 @@
-"""Words of several languages as a pool of questions, on lists of a few words."""
+"""Words of several languages as a pool of pairs, on lists of a few words."""
 
 import hashlib
 import sys
@@ -49,7 +49,7 @@ def test_a_word_knows_its_languages(lists):
     assert words.list_words(seed=1)[0] != found
 
 
-def test_questions_are_all_positives_and_negatives_mostly_of_the_script(lists):
+def test_pairs_are_all_positives_and_negatives_mostly_of_the_script(lists):
     near = Counter()
     for seed in range(40):
         loaded = words.load_words(held_out=3, first=2, negatives=1, seed=seed)

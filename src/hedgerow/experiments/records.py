@@ -11,7 +11,7 @@ position in the pool, a pair a position in the task's `Pairs`. The scores are in
 stored: a run that resumes trains them again, from the same labels and seeds to the same weights. `results.parquet` and
 `results.csv` are written from these files.
 
-Summaries and folders written before `seed_rows`, `batch_rows` and questions got their present names can be read too.
+Summaries and folders of earlier versions, with `seed_rows` and `batch_rows`, can be read too.
 """
 
 import ast
