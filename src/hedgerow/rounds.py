@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.batches import Batch, PairBatch
@@ -132,8 +133,7 @@ def choose(
     meter = meter or Meter()
     with meter.time("predict"):
         inputs = task.predict(state.model, clusters, strategy)
-    labeled = np.zeros(task.size, np.bool_)
-    labeled[state.picked] = True
+    labeled = _mask(state.picked, task.size)
     reset_peak()
     before = read_memory("VmRSS")
     with meter.time("select"):
@@ -144,7 +144,7 @@ def choose(
 
 
 def learn(
-    task: Task, trainer: Any, state: State, picked: Picks, labels: Any, *, seed: int = 0, meter: Meter | None = None
+    task: Task, trainer: Any, state: State, picked: Any, labels: Any, *, seed: int = 0, meter: Meter | None = None
 ) -> State:
     """The state after these labels arrived: they are added to what was labeled before, and a model is trained.
 
@@ -153,12 +153,17 @@ def learn(
     from `EMPTY`.
     """
     meter = meter or Meter()
-    added = task.check_labels(picked, labels)
-    _refuse_repeated(state.picked, picked, task)
-    picked, added = np.concatenate([state.picked, picked]), np.concatenate([state.labels, added])
+    new = checks.rows(picked, task.size, "picked", kind=task.unit)
+    added = task.check_labels(new, labels)
+    repeated = new[_mask(state.picked, task.size)[new]]
+    if len(repeated):
+        raise InputError(
+            f"{task.unit} {repeated[0]} has a label already; each {task.unit} is labeled once: leave it out"
+        )
+    whole, added = np.concatenate([state.picked, new]), np.concatenate([state.labels, added])
     with meter.time("train"):
-        model = task.train(trainer, state.model, picked, added, seed=seed)
-    return State(picked, added, model)
+        model = task.train(trainer, state.model, whole, added, seed=seed)
+    return State(whole, added, model)
 
 
 def restore(task: Task, trainer: Any, done: Sequence[Round]) -> State:
@@ -319,17 +324,7 @@ class Trial:
         return after, done
 
 
-def _refuse_repeated(before: Picks, picked: Picks, task: Task) -> None:
-    """Refuse positions outside the pool, and a second label for a row or pair."""
-    found, counts = np.unique(picked, return_counts=True)
-    if len(found) and not 0 <= found[0] <= found[-1] < task.size:
-        outside = found[-1] if found[0] >= 0 else found[0]
-        raise InputError(f"labels for {task.unit} {outside}, but the pool has {task.unit}s 0 to {task.size - 1:,}")
-    labeled = np.zeros(task.size, np.bool_)
-    labeled[before] = True
-    repeated = found[labeled[found] | (counts > 1)]
-    if len(repeated):
-        raise InputError(
-            f"{task.unit} {repeated[0]} has two labels; each {task.unit} is labeled once: leave out what was labeled "
-            "before"
-        )
+def _mask(picked: Picks, size: int) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(size, np.bool_)
+    mask[picked] = True
+    return mask

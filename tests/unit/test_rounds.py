@@ -196,15 +196,16 @@ def test_people_may_answer_later_and_in_another_order() -> None:
 @pytest.mark.parametrize(
     ("picked", "labels", "message"),
     [
-        ([3], [0], "row 3 has two labels; each row is labeled once"),
-        ([20, 21, 20], [0, 1, 2], "row 20 has two labels"),
-        ([120], [0], "labels for row 120, but the pool has rows 0 to 119"),
-        ([-1], [0], "labels for row -1"),
+        ([3], [0], "row 3 has a label already; each row is labeled once"),
+        ([20, 21, 20], [0, 1, 2], "picked holds row 20 more than once"),
+        ([120], [0], "picked holds row 120, but the pool's rows are 0 to 119"),
+        ([-1], [0], "picked holds row -1"),
         ([20, 21], [0], "2 rows need one class number each, got shape"),
+        ([2.5], [0], "picked must be a list of whole row numbers"),
         ([20], [0.5], "1 rows need one class number each"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(picked: list[int], labels: list[int], message: str) -> None:
+def test_labels_that_do_not_fit_are_refused(picked: list[float], labels: list[float], message: str) -> None:
     task, oracle = make_task()
     state = learn(task, NearestMean(3), EMPTY, np.arange(12), oracle.labels[:12])
     with pytest.raises(InputError, match=message):
