@@ -246,6 +246,21 @@ def test_several_labeled_files_are_united(files: Path, run: Run) -> None:
     ]  # fmt: skip
 
 
+def test_labeled_may_be_a_folder(files: Path, run: Run) -> None:
+    Path("done").mkdir()
+    pq.write_table(pa.table({"id": IDS[:150]}), "done/one.parquet")
+    pq.write_table(pa.table({"id": IDS[150:300]}), "done/two.parquet")
+    assert json.loads(run(*select("predictions.parquet", "--labeled", "done", "--json", k=100)).out)["labeled"] == 300
+
+
+def test_an_output_does_not_join_an_input_folder(files: Path, run: Run) -> None:
+    Path("parts").mkdir()
+    Path("predictions.parquet").rename("parts/one.parquet")
+    one_line(run(*select("parts", "-o", "parts/batch.parquet")), 1, "in the input folder parts", "write it elsewhere")
+    assert [path.name for path in Path("parts").iterdir()] == ["one.parquet"]
+    assert run(*select("parts", "-o", "batch.csv")).code == 0
+
+
 def test_files_in_any_order_are_joined(files: Path, run: Run) -> None:
     write_bad_files()
     assert run(*select("predictions.parquet", "-o", "one.csv")).code == 0

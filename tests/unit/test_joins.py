@@ -192,6 +192,10 @@ def test_labeled_files(tmp_path, monkeypatch):
     assert picked == hr.select("margin", 40, probabilities=predictions).rows.tolist()
     assert fourth.settings["labeled"] == 30
     assert fourth.settings["inputs"]["labeled"] == ["?.csv", "b.parquet", "c.jsonl"]
+    for ids in (first.ids, first.ids.tolist()):
+        batch = hr.select("margin", 10, probabilities=predictions, labeled=ids)
+        assert batch.rows.tolist() == second.rows.tolist()
+        assert len(batch.settings["inputs"]["labeled"]) < 10  # not the ids themselves
     listed = pa.table({"id": [*IDS[:3], "stranger"]})
     with pytest.raises(hr.InputError, match=r"1 of 4 ids are not in the pool, the first is stranger.*ignore_unknown"):
         hr.select("margin", 5, probabilities=predictions, labeled=listed)

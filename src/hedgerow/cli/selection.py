@@ -247,8 +247,9 @@ def select(
     options = _merge_options(shorthands, parse_settings(settings or ()))
     chooser = make(strategy, options, STRATEGIES if pairs is None else PAIR_STRATEGIES)
     shared: dict[str, Any] = {
-        "embeddings": embeddings, "clusters": clusters, "labeled": labeled or None, "seed": seed,
-        "allow_short": allow_short, "ignore_unknown": ignore_unknown, "column": column, "id_column": id_column,
+        "embeddings": embeddings, "clusters": clusters, "labeled": [Path(one) for one in labeled or ()] or None,
+        "seed": seed, "allow_short": allow_short, "ignore_unknown": ignore_unknown, "column": column,
+        "id_column": id_column,
     }  # fmt: skip
     batch: Any
     if pairs is None:

@@ -6,6 +6,7 @@ alone.
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -98,8 +99,13 @@ def make_table(columns: Columns) -> Any:
 
 
 def _refuse_inputs(path: str | Path, inputs: Iterable[Any]) -> None:
-    """Raises `StoreError` if the file to write is one of the inputs' files."""
+    """Raises `StoreError` if the file to write is one of the inputs' files, or would be one the next time."""
     target = Path(path)
+    inputs = list(inputs)
+    for source in inputs:
+        is_folder = isinstance(source, (str, os.PathLike)) and not sources.is_url(source) and Path(source).is_dir()
+        if is_folder and target.resolve().is_relative_to(Path(source).resolve()):
+            raise StoreError(f"{path} is in the input folder {source} and would be read with it: write it elsewhere")
     if not target.exists():
         return
     for source in inputs:

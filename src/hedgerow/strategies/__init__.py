@@ -103,9 +103,9 @@ def select(
     them that are not labeled. Inputs without ids are matched by position. id_column: the column with the ids, where its
     name does not say so.
 
-    labeled: a bool mask (n,), rows, or the path of a file that lists ids or rows (.parquet, .csv, .jsonl, .txt, .npy),
-    or a list of such paths. ignore_unknown: leave out ids that are not in the pool, instead of an error.
-    allow_short: take what is there when fewer than k rows are unlabeled, instead of `PoolExhaustedError`.
+    labeled: a bool mask (n,), rows, ids that are strings, or the path of a file that lists ids or rows (.parquet, .csv,
+    .jsonl, .txt, .npy), or a list of such paths. ignore_unknown: leave out ids that are not in the pool, instead of an
+    error. allow_short: take what is there when fewer than k rows are unlabeled, instead of `PoolExhaustedError`.
     progress: True shows a progress bar; or a callable progress(phase, share).
 
     Time and memory: see the strategy; predictions in another order than the pool are copied.

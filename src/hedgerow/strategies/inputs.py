@@ -18,6 +18,7 @@ from hedgerow import checks, pool
 from hedgerow.errors import InputError
 from hedgerow.pool import tables
 from hedgerow.pool.ids import Ids, find_ids, refuse_unknown
+from hedgerow.pool.sources import is_location, title_of
 from hedgerow.pool.tables import Table
 
 Rows = npt.NDArray[np.int64]
@@ -199,12 +200,21 @@ def find_labeled(
     labeled: Any, n: int, ids: Ids | None, *, id_column: str | None = None, ignore_unknown: bool = False
 ) -> tuple[Mask | None, int]:
     """(the labeled rows as a mask, or None; how many ids were ignored) from a mask, rows, a table, or files."""
-    if list_paths(labeled) is None and not hasattr(labeled, "__arrow_c_stream__"):
+    if not _is_listing(labeled):
         return checks.labeled_mask(labeled, n), 0
     listing = pool.read_listing(labeled, "labeled", n, ids, id_column=id_column, partial=ignore_unknown)
     mask = np.zeros(n, np.bool_)
     mask[listing.rows] = True
     return mask, listing.unknown
+
+
+def _is_listing(labeled: Any) -> bool:
+    """Whether it lists rows by id or in files, rather than being a mask or rows."""
+    if is_location(labeled) or hasattr(labeled, "__arrow_c_stream__"):
+        return True
+    if isinstance(labeled, (list, tuple)):
+        return len(labeled) > 0 and isinstance(labeled[0], str)
+    return getattr(labeled, "dtype", None) is not None and np.asarray(labeled).dtype.kind in "OU"
 
 
 def drop_labeled(absent: Mask | None, labeled: Mask | None) -> Mask | None:
@@ -217,11 +227,9 @@ def drop_labeled(absent: Mask | None, labeled: Mask | None) -> Mask | None:
 
 def list_paths(source: Any) -> list[str] | None:
     """A path, or a list of paths, as a list; None for anything else."""
-    if isinstance(source, (str, os.PathLike)):
-        return [os.fspath(source)]
-    if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source):
-        return [os.fspath(one) for one in source]
-    return None
+    if not is_location(source):
+        return None
+    return [title_of(one) for one in source] if isinstance(source, (list, tuple)) else [title_of(source)]
 
 
 def describe_counts(labeled: Mask | None, absent: Mask | None, ignored: int) -> dict[str, Any]:
