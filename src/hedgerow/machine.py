@@ -9,7 +9,6 @@ would depend on their number. No processes: those are in `engines/`.
 """
 
 import functools
-import importlib
 import math
 import os
 import sys
@@ -192,8 +191,6 @@ class Team:
 @contextmanager
 def team(threads: int | None = None) -> Iterator[Team]:
     """A team of `threads` (by default one for each available core) for the length of a `with` block."""
-    # Kernels reach BLAS through scipy: only a library that is loaded by now can be limited.
-    importlib.import_module("scipy.linalg.cython_blas")
     size = threads or available()
     with limit_blas():
         if size == 1:

@@ -29,6 +29,7 @@ NEAR = 15  # coarse centers whose cells are considered as neighbors
 BLOCK = 1024  # rows of one product in training and assignment
 ROWS = 1 << 16  # rows assigned per task
 AROUND = 64  # cells that are considered as neighbors of a cell
+NO_ORDER = np.zeros(0, np.int64)  # rows are taken as they come
 VOTERS, CHOICES = 48, 4  # sampled points of a cell, and how many centers each votes for
 
 
@@ -49,8 +50,7 @@ class Centers:
         group = nearest_centers(rows, self.coarse)
         order, edges = sort_groups(group, len(self.coarse))
         out = np.empty(len(rows), np.int32)
-        half = half_norms(self.fine)
-        kernels.nearest_within(rows, order, edges, self.fine, half, self.edges(), BLOCK, out)
+        run_nearest(rows, order, edges, self.fine, self.edges(), out)
         return out
 
 
@@ -100,8 +100,23 @@ def refine_centers(
 def nearest_centers(rows: Floats, centers: Floats) -> npt.NDArray[np.int32]:
     """The nearest center of every row, (n,)."""
     out = np.empty(len(rows), np.int32)
-    kernels.nearest_centers(rows, centers, half_norms(centers), BLOCK, out)
+    run_nearest(rows, NO_ORDER, np.array([0, len(rows)]), centers, np.array([0, len(centers)]), out)
     return out
+
+
+def run_nearest(
+    rows: Floats,
+    order: npt.NDArray[np.int64],
+    edges: npt.NDArray[np.int64],
+    centers: Floats,
+    shares: npt.NDArray[np.int64],
+    out: npt.NDArray[np.int32],
+) -> None:
+    """The kernel, with something to work in; `kernels.nearest_centers` describes the arguments."""
+    block, most = min(BLOCK, len(rows)), int(np.diff(shares).max())
+    taken = np.empty((block if len(order) else 0, rows.shape[1]), rows.dtype)
+    scratch = np.empty(block * most, rows.dtype), np.empty((2, block), rows.dtype), np.empty((2, block), np.int32)
+    kernels.nearest_centers(rows, order, edges, centers, half_norms(centers), shares, BLOCK, taken, *scratch, out)
 
 
 def spread_nearest(rows: Floats, centers: Floats, team: Team) -> npt.NDArray[np.int32]:
@@ -134,10 +149,21 @@ def rank_pairs(
     sizes = np.diff(starts)
     around = list_around(centers, team)
     votes = np.zeros(around.shape, np.int32)
-    half = half_norms(centers.fine)
+    half, width = half_norms(centers.fine), around.shape[1]
     team.ranges(
         lambda lo, hi: kernels.vote(
-            points, starts, centers.fine, half, around, VOTERS, min(CHOICES, around.shape[1]), lo, hi, votes
+            points,
+            starts,
+            centers.fine,
+            half,
+            around,
+            VOTERS,
+            min(CHOICES, width),
+            lo,
+            hi,
+            np.empty((width, points.shape[1]), points.dtype),
+            np.empty(width, points.dtype),
+            votes,
         ),
         len(around),
         least=16,

@@ -55,7 +55,8 @@ class Dendrogram:
             limit = self.threshold_for(n_clusters=n_clusters)
         count = int(np.searchsorted(self.heights, limit, side="right"))
         labels = np.empty(self.n, np.int32)
-        forest.label_points(self.merges, count, self.n, np.empty(self.n + count, np.int64), labels)
+        scratch = np.empty(self.n + count, np.int64), np.empty(self.n + count, np.int32)
+        forest.label_points(self.merges, count, self.n, *scratch, labels)
         return labels
 
     def threshold_for(self, *, average_size: float | None = None, n_clusters: int | None = None) -> float:

@@ -168,8 +168,8 @@ def is_rare(state: State, n: int) -> bool:
 
 def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Active:
     """The clusters that a log of merges makes, with means computed from the points."""
-    labels = np.empty(len(vectors), np.int32)
-    point = forest.label_log(log.left, log.right, np.empty(len(vectors), np.int64), labels)
+    labels, point = np.empty(len(vectors), np.int32), np.empty(len(vectors) - len(log), np.int64)
+    forest.label_log(log.left, log.right, np.empty(len(vectors), np.int64), labels, point)
     means, half, size = average_groups(vectors, labels, team, vectors.half)
     rounded = np.empty(means.shape, vectors.dtype)
     team.ranges(lambda lo, hi: np.copyto(rounded[lo:hi], means[lo:hi], casting="same_kind"), len(means))

@@ -122,15 +122,17 @@ def count_starts(cell: npt.NDArray[np.int32], centers: cells.Centers | None) -> 
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def unite_copies(hashes: npt.NDArray[np.uint64], cell: npt.NDArray[np.int32]) -> None:
-    """Move rows of equal hash to the cell of the first: rounding may have put duplicates into different cells."""
+def find_first_copies(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64] | None:
+    """For every row, the first row of equal hash; None if all hashes are distinct."""
     ordered = np.sort(hashes)
     if not (ordered[1:] == ordered[:-1]).any():
-        return
-    order = np.argsort(hashes, kind="stable")
+        return None
+    order = np.argsort(hashes, kind="stable")  # stable: of equal hashes the lowest row comes first
     ordered = hashes[order]
     begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-    cell[order] = cell[order[np.flatnonzero(begins)[np.cumsum(begins) - 1]]]
+    first = np.empty(len(hashes), np.int64)
+    first[order] = order[np.flatnonzero(begins)[np.cumsum(begins) - 1]]
+    return first
 
 
 def order_points(
@@ -150,8 +152,10 @@ def order_points(
             cell[start:stop] = centers.assign(rows)
 
     team.map(read, vectors.starts())
-    if centers is not None:
-        unite_copies(hashes, cell)
-    order, starts = cells.sort_groups(cell, 1 if centers is None else len(centers.fine))
-    team.ranges(lambda lo, hi: kernels.sort_within(hashes, starts, lo, hi, order), len(starts) - 1, least=16)
-    return cell, order
+    count = 1 if centers is None else len(centers.fine)
+    first = find_first_copies(hashes)
+    if first is None:
+        return cell, cells.sort_groups(cell, count)[0]
+    cell = cell[first]  # rounding may have sent copies to different cells
+    together = np.argsort(first, kind="stable")
+    return cell, together[cells.sort_groups(cell[together], count)[0]]

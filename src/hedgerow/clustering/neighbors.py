@@ -78,20 +78,19 @@ def find_in_cells(
     team.ranges(clear, n)
     local = threading.local()
 
-    def scratch() -> tuple[npt.NDArray[Any], npt.NDArray[np.uint8]]:
+    def scratch() -> nearest.Scratch:
         if not hasattr(local, "arrays"):
-            local.arrays = np.empty(nearest.PRODUCTS, points.dtype), np.empty(nearest.HITS, np.uint8)
-        arrays: tuple[npt.NDArray[Any], npt.NDArray[np.uint8]] = local.arrays
+            local.arrays = nearest.make_scratch(points.dtype)
+        arrays: nearest.Scratch = local.arrays
         return arrays
 
     groups = group_pairs(starts, pairs, GROUPS * team.size)
 
     def search(pair: Pair) -> None:
         if pair[0] == pair[1]:
-            lo, hi = groups.edges[pair[0]], groups.edges[pair[0] + 1]
-            nearest.search_cells(points, half, starts, lo, hi, *scratch(), ids, gaps, worst)
-        first, second = groups.members(pair)
-        nearest.search_pairs(points, half, starts, first, second, *scratch(), ids, gaps, worst)
+            own = np.arange(groups.edges[pair[0]], groups.edges[pair[0] + 1])
+            nearest.search_cells(points, half, starts, own, own, scratch(), ids, gaps, worst)
+        nearest.search_cells(points, half, starts, *groups.members(pair), scratch(), ids, gaps, worst)
         done.append(pair)
         if report is not None:
             report(len(done) / len(groups.order))

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
-from hedgerow.kernels.gathering import gather_rows
+from hedgerow.kernels.compiling import helper, kernel
+from hedgerow.kernels.products import multiply, multiply_vector
 
 
-@kernel
+@helper
 def take_nearer(products, half, center, most, nearest, new_most, new_nearest):
     """The larger of most[i] and products[i] - half, and whose it is. Into other arrays: in place is no vector code."""
     for i in range(len(products)):
@@ -15,75 +15,73 @@ def take_nearer(products, half, center, most, nearest, new_most, new_nearest):
         new_nearest[i] = center if value > most[i] else nearest[i]
 
 
-@kernel
-def nearest_center(products, half, out):
-    """out[i] (at least q) = the center c with the largest products[c, i] - half[c], the first of equals.
+@helper(inline="always")
+def nearest_center(products, count, rows, half, first, most, nearest):
+    """nearest[0, i] = the center c with the largest products[c, i] - half[first + c], the first of equals.
 
-    products (c, q): a row a center, so that rows of the pool are next to each other.
+    products: flat, (count, rows) in row order: a row a center, so that rows of the pool are next to each other.
+    most, nearest: scratch of at least (2, rows); the results change places from center to center.
     """
-    q = products.shape[1]
-    most, new_most = np.full(q, -np.inf, products.dtype), np.empty(q, products.dtype)
-    nearest, new_nearest = np.zeros(q, np.int32), np.empty(q, np.int32)
-    for c in range(products.shape[0]):
-        take_nearer(products[c], half[c], np.int32(c), most, nearest, new_most, new_nearest)
-        most, new_most = new_most, most
-        nearest, new_nearest = new_nearest, nearest
-    out[:q] = nearest
+    for i in range(rows):
+        most[0, i] = -np.inf
+        nearest[0, i] = 0
+    for c in range(count):
+        one, other = c % 2, 1 - c % 2
+        mine = products[c * rows : (c + 1) * rows]
+        take_nearer(mine, half[first + c], np.int32(c), most[one], nearest[one], most[other], nearest[other])
+    if count % 2 == 1:
+        for i in range(rows):
+            nearest[0, i] = nearest[1, i]
 
 
 @kernel
-def nearest_centers(rows, centers, half, block, out):
-    """out (n,) = the nearest center of every row, `block` rows a product."""
-    room = np.empty(block * len(centers), rows.dtype)
-    for start in range(0, len(rows), block):
-        some = rows[start : start + block]
-        products = room[: len(centers) * len(some)].reshape(len(centers), len(some))
-        np.dot(centers, some.T, products)
-        nearest_center(products, half, out[start:])
-
-
-@kernel
-def nearest_within(rows, order, edges, centers, half, shares, block, out):
+def nearest_centers(rows, order, edges, centers, half, shares, block, taken, products, most, nearest, out):
     """out (n,) = the nearest center of every row among those of its group, `block` rows a product.
 
-    Group g is rows order[edges[g]:edges[g + 1]] and centers shares[g]:shares[g + 1].
+    Group g is rows order[edges[g]:edges[g + 1]] and centers shares[g]:shares[g + 1]. order (0,): rows are in order as
+    they are. taken (block, d), products (block * the largest share,), most (2, block), all of the rows' dtype, and
+    nearest (2, block) int32: scratch.
     """
-    taken = np.empty((block, rows.shape[1]), rows.dtype)
-    found = np.empty(block, np.int32)
-    room = np.empty(block * np.diff(shares).max(), rows.dtype)
     for g in range(len(edges) - 1):
         first, last = shares[g], shares[g + 1]
         for start in range(edges[g], edges[g + 1], block):
-            members = order[start : min(start + block, edges[g + 1])]
-            gather_rows(rows, members, taken[: len(members)])
-            products = room[: (last - first) * len(members)].reshape(last - first, len(members))
-            np.dot(centers[first:last], taken[: len(members)].T, products)
-            nearest_center(products, half[first:last], found)
-            for i in range(len(members)):
-                out[members[i]] = first + found[i]
+            count = edges[g + 1] - start
+            count = count if count < block else block
+            if len(order) == 0:
+                multiply(centers[first:last], rows[start : start + count], products)
+            else:
+                for i in range(count):
+                    for t in range(rows.shape[1]):
+                        taken[i, t] = rows[order[start + i], t]
+                multiply(centers[first:last], taken[:count], products)
+            nearest_center(products, last - first, count, half, first, most, nearest)
+            for i in range(count):
+                row = start + i if len(order) == 0 else order[start + i]
+                out[row] = first + nearest[0, i]
 
 
 @kernel
-def vote(points, starts, centers, half, around, voters, choices, lo, hi, votes):
+def vote(points, starts, centers, half, around, voters, choices, lo, hi, near, values, votes):
     """votes[c, j] = how many of the sampled rows of cell c have the center of cell around[c, j] among their nearest.
 
     around (cells, a): the cells that come into question, the cell itself among them. Up to `voters` rows of a cell,
-    evenly spaced, give `choices` votes each.
+    evenly spaced, give `choices` votes each. near (a, d) and values (a,) of the points' dtype: scratch.
     """
     a = around.shape[1]
-    near = np.empty((a, centers.shape[1]), centers.dtype)
-    values = np.empty(a, centers.dtype)
     for c in range(lo, hi):
         count = starts[c + 1] - starts[c]
-        asked = min(count, voters)
+        asked = count if count < voters else voters
         for j in range(a):
-            near[j] = centers[around[c, j]]
+            for t in range(centers.shape[1]):
+                near[j, t] = centers[around[c, j], t]
         for v in range(asked):
-            row = points[starts[c] + v * count // asked]
-            values[:] = np.dot(near, row)
+            multiply_vector(near, points[starts[c] + v * count // asked], values)
             for j in range(a):
                 values[j] -= half[around[c, j]]
             for _ in range(choices):
-                best = np.argmax(values)
+                best = 0
+                for j in range(1, a):
+                    if values[j] > values[best]:
+                        best = j
                 votes[c, best] += 1
                 values[best] = -np.inf

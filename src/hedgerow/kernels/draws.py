@@ -6,7 +6,7 @@ generator's i-th output when started from the key. Keys are drawn outside, from 
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -14,7 +14,7 @@ MIX_2 = np.uint64(0x94D049BB133111EB)
 UNIT = 2.0**-53  # 53 random bits make a float64 in [0, 1)
 
 
-@kernel
+@helper
 def draw(key, counter):
     """A float64 in [0, 1): the draw number `counter` (>= 0) under `key` (uint64)."""
     z = key + (np.uint64(counter) + np.uint64(1)) * GOLDEN
@@ -24,7 +24,7 @@ def draw(key, counter):
     return np.float64(z >> np.uint64(11)) * UNIT
 
 
-@kernel
+@helper
 def shuffle(values, key, offset):
     """Shuffles values (m,) in place, uniformly, with the draws offset + 1 to offset + m - 1 under `key`."""
     for i in range(values.size - 1, 0, -1):

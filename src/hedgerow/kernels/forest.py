@@ -9,7 +9,9 @@ from hedgerow.kernels.compiling import kernel
 def raise_heights(left, right, heights, top):
     """A merge is at least as high as those below it (late merges, rounding). In log order; top (n,) zeros, scratch."""
     for i in range(len(left)):
-        heights[i] = max(heights[i], top[left[i]], top[right[i]])
+        below = top[left[i]] if top[left[i]] > top[right[i]] else top[right[i]]
+        if below > heights[i]:
+            heights[i] = below
         top[left[i]] = heights[i]
 
 
@@ -23,14 +25,13 @@ def number_nodes(left, right, node, merges):
     for i in range(len(left)):
         a = node[left[i]]
         b = node[right[i]]
-        merges[i, 0] = min(a, b)
-        merges[i, 1] = max(a, b)
+        merges[i, 0], merges[i, 1] = (a, b) if a < b else (b, a)
         node[left[i]] = n + i
 
 
 @kernel
-def label_log(left, right, owner, labels):
-    """Labels (n,) after the merges of a log, numbered by first appearance. Returns the point that stands for each.
+def label_log(left, right, owner, labels, point):
+    """Labels (n,) after the merges of a log, numbered by first appearance; point (labels,): what stands for each.
 
     The left point of a merge goes on. A point's owner is reached by walking, and the walk is shortened for the next.
     owner (n,) is scratch.
@@ -41,7 +42,6 @@ def label_log(left, right, owner, labels):
         labels[i] = -1
     for i in range(len(left)):
         owner[right[i]] = left[i]
-    point = np.empty(n - len(left), np.int64)
     fresh = np.int32(0)
     for i in range(n):
         top = i
@@ -57,22 +57,21 @@ def label_log(left, right, owner, labels):
             after = owner[step]
             owner[step] = top
             step = after
-    return point
 
 
 @kernel
-def label_points(merges, count, n, owner, labels):
-    """Labels (n,) after the first `count` merges, numbered by first appearance. Returns how many there are.
+def label_points(merges, count, n, owner, number, labels):
+    """Labels (n,) int32 after the first `count` merges, numbered by first appearance.
 
     A node's owner is the node that swallowed it; walking from the last merge down gives each node its top.
-    owner (n + count,) is scratch.
+    owner int64 and number int32 (n + count,) are scratch.
     """
     for i in range(n + count):
         owner[i] = i
+        number[i] = -1
     for i in range(count - 1, -1, -1):
         owner[merges[i, 0]] = owner[n + i]
         owner[merges[i, 1]] = owner[n + i]
-    number = np.full(n + count, -1, np.int32)
     fresh = np.int32(0)
     for i in range(n):
         top = owner[i]
@@ -80,7 +79,6 @@ def label_points(merges, count, n, owner, labels):
             number[top] = fresh
             fresh += np.int32(1)
         labels[i] = number[top]
-    return fresh
 
 
 @kernel

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper, kernel
 
 
 @kernel
@@ -44,7 +44,7 @@ def gather_residuals(probabilities, rows, out):
             out[i, likeliest] = p[likeliest] - 1.0
 
 
-@kernel(fastmath={"reassoc", "contract"})
+@helper(fastmath={"reassoc", "contract"})
 def dot(x, y):
     """<x, y> of two float32 vectors, summed in float64."""
     total = 0.0

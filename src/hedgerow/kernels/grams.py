@@ -6,7 +6,7 @@ int64. Each begins and ends with a mark, so that a gram knows where in the text 
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper, kernel
 from hedgerow.kernels.draws import draw
 
 GRAMS = 4  # the longest gram
@@ -14,7 +14,7 @@ BUCKETS = 1 << 18  # n-grams share a bucket rarely: frequent ones number some te
 SHIFT = np.uint64(64 - 18)
 
 
-@kernel
+@helper
 def hash_grams(codes, out):
     """The buckets of all 1- to 4-grams of one text, written to out (at least GRAMS * codes.size,) int64; how many."""
     count = 0
@@ -37,7 +37,7 @@ def list_grams(codes, starts, grams, ends):
     return count
 
 
-@kernel
+@kernel(allocates=True)
 def average_grams(codes, starts, vectors, out):
     """out (n, d) float32: the mean of the vectors (BUCKETS, d) of each text's grams."""
     longest = 0

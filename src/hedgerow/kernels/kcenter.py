@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper, kernel
 from hedgerow.kernels.gathering import dot
-from hedgerow.kernels.seeding import find_least
+from hedgerow.kernels.products import multiply
+from hedgerow.kernels.seeding import find_least, find_most
 
 ROW_TILE, CENTER_TILE = 256, 512  # a tile of products is 512 KiB of float32 and stays in a core's cache
 TOGETHER = 4  # centers estimated in one loop: as many sums as hide the latency of adding
@@ -38,7 +39,7 @@ class Shelves(NamedTuple):
     distances: Any
 
 
-@kernel(fastmath=SUMS)
+@helper(fastmath=SUMS)
 def squared_distance(x, y):
     """|x - y|^2 of two float32 vectors, in float64."""
     total = 0.0
@@ -48,7 +49,7 @@ def squared_distance(x, y):
     return total
 
 
-@kernel(fastmath=SUMS)
+@helper(fastmath=SUMS)
 def estimate_distance(x, y):
     """|x - y|^2 of two float32 vectors, in float32: twice as quick."""
     total = np.float32(0)
@@ -58,7 +59,7 @@ def estimate_distance(x, y):
     return total
 
 
-@kernel(fastmath=SUMS)
+@helper(fastmath=SUMS)
 def estimate_least(x, y0, y1, y2, y3):
     """The least of |x - y|^2 over four y, in float32."""
     total_0, total_1, total_2, total_3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
@@ -99,8 +100,8 @@ def lower(points, norms, centers, center_norms, area, bounds):
             right = min(left + CENTER_TILE, len(centers))
             shape = (bottom - top, right - left)
             products = area[: shape[0] * shape[1]].reshape(shape)
-            np.dot(points[top:bottom], centers[left:right].T, products)
-            most = center_norms[left:right].max()
+            multiply(points[top:bottom], centers[left:right], products)
+            most = find_most(center_norms[left:right])
             for i in range(top, bottom):
                 least = norms[i] + find_least(products[i - top], center_norms[left:right])
                 if least >= bounds[i] + error * (norms[i] + most):
@@ -111,7 +112,7 @@ def lower(points, norms, centers, center_norms, area, bounds):
                         bounds[i] = min(bounds[i], squared_distance(points[i], centers[j]))
 
 
-@kernel
+@helper
 def sift(heap, keys, place):
     """Moves the row at `place` down to where it belongs: larger keys above, of equal ones the lower row."""
     row, key = heap[place], keys[place]
@@ -158,7 +159,7 @@ def settle_top(points, rows, centers, shelves, count, heap, keys, met):
     return heap[0]
 
 
-@kernel
+@helper
 def meet_shelves(point, centers, shelves, at, key, level):
     """As `meet`, shelf by shelf; what the triangle inequality rules out is passed over."""
     s = np.searchsorted(shelves.starts, at)
@@ -176,7 +177,7 @@ def meet_shelves(point, centers, shelves, at, key, level):
     return shelves.starts[s], key
 
 
-@kernel
+@helper
 def meet(point, centers, at, count, key, level):
     """(how many centers are met, the key): from center `at` on, until `count` are met or the key is below `level`."""
     slack = 1.0 + 2.0 * UNIT * (point.size + 8)  # what a sum of float32 squares may be off by, and more
@@ -212,6 +213,7 @@ def take_farthest(points, rows, centers, shelves, count, coincident, heap, keys,
         if keys[0] <= coincident:
             return t
         chosen[t] = row
-        centers[count + t] = points[rows[row]]
+        for j in range(points.shape[1]):
+            centers[count + t, j] = points[rows[row], j]
         take_top(heap, keys)
     return chosen.size

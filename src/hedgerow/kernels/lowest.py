@@ -6,12 +6,12 @@ found with two histograms of 16 bits each. Rows at the threshold are taken in ro
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper, kernel
 
 DIGIT = 1 << 16  # a half of a key; a histogram of this many int64 counts stays in a second-level cache
 
 
-@kernel
+@kernel(allocates=True)
 def find_threshold(keys, labeled, count):
     """(threshold, how many rows that equal it to take) for the `count` lowest keys of unlabeled rows.
 
@@ -31,7 +31,7 @@ def find_threshold(keys, labeled, count):
     return np.uint32((high << 16) | low), left
 
 
-@kernel
+@helper
 def find_digit(histogram, rank):
     """(digit that the rank-th lowest has, its rank among those with that digit); ranks count from 1."""
     digit = 0

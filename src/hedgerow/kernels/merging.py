@@ -13,13 +13,13 @@ look at. A cluster's list is a chain of segments of one flat array: merging link
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper, kernel
 
 # Sums may be reassociated (SIMD), but infinities and NaN keep their meaning: lists start at infinity.
 SUMS = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@kernel(fastmath=SUMS)
+@helper(fastmath=SUMS)
 def dot(rows, i, j):
     """<rows[i], rows[j]>; the same bits for (i, j) and (j, i)."""
     total = rows.dtype.type(0)
@@ -28,7 +28,7 @@ def dot(rows, i, j):
     return total
 
 
-@kernel
+@helper
 def find(parent, x):
     """The cluster that x is part of now. Threads may shorten the same path at once: all write ancestors of x.
 
@@ -45,12 +45,15 @@ def find(parent, x):
     return x
 
 
-@kernel
+@helper
 def is_listed(ids, last, row, other, gap):
     """Whether `other`, a gap away, is in the list of `row`, whose last entry is at last[row]."""
     if gap != last[row]:
         return gap < last[row]  # a search tells both sides of a pair, so whoever is nearer than the last is in
-    return (ids[row] == other).any()
+    found = False
+    for j in range(ids.shape[1]):
+        found = found or ids[row, j] == other
+    return found
 
 
 @kernel
@@ -97,14 +100,14 @@ def write_entries(ids, gaps, told, start, lo, hi, length, adjacent, width):
                 length[other] += 1
 
 
-@kernel
+@helper
 def closer(gap, c, r, best_gap, best):
     """The total order of candidate pairs of c: by gap, then by the pair (lower, higher) of cluster numbers."""
     if gap != best_gap:
         return gap < best_gap
-    if min(c, r) != min(c, best):
-        return min(c, r) < min(c, best)
-    return max(c, r) < max(c, best)
+    low, high = (c, r) if c < r else (r, c)
+    best_low, best_high = (c, best) if c < best else (best, c)
+    return low < best_low if low != best_low else high < best_high
 
 
 @kernel
@@ -118,6 +121,7 @@ def refresh(
     seen (n,), clock (1,): this thread's marks of clusters met already, so that a list drops its repeats.
     Cost: one dot of length d for each stale entry.
     """
+    zero = width.dtype.type(0)
     for w in range(lo, hi):
         c = work[w]
         clock[0] += 1
@@ -141,7 +145,8 @@ def refresh(
                 seen[r] = now
                 gap = width[e]
                 if stale or changed[r] >= since:
-                    gap = max(half[c] + half[r] - dot(means, c, r), width.dtype.type(0))
+                    gap = half[c] + half[r] - dot(means, c, r)
+                    gap = zero if zero > gap else gap
                 while used == room:
                     length[into] = used
                     into = following[into]
@@ -162,10 +167,11 @@ def refresh(
         nearest_gap[c] = best_gap
 
 
-@kernel
+@helper
 def limit(radius, threshold, slack, tolerance):
     """The gap up to which a merge of a cluster of this radius is certified and wanted."""
-    return min(threshold, slack * radius + tolerance)
+    reach = slack * radius + tolerance
+    return reach if reach < threshold else threshold
 
 
 @kernel
@@ -182,10 +188,11 @@ def match(work, lo, hi, sweep, nearest, nearest_gap, refreshed, radius, threshol
             continue
         if b < c and refreshed[b] == sweep:  # b is at work too and reports the pair
             continue
-        gap = max(nearest_gap[c], nearest_gap[b])
-        if gap <= limit(min(radius[c], radius[b]), threshold, slack, tolerance):
-            left[lo + found] = min(c, b)
-            right[lo + found] = max(c, b)
+        gap = nearest_gap[b] if nearest_gap[b] > nearest_gap[c] else nearest_gap[c]
+        smaller = radius[b] if radius[b] < radius[c] else radius[c]
+        if gap <= limit(smaller, threshold, slack, tolerance):
+            left[lo + found] = c if c < b else b
+            right[lo + found] = b if c < b else c
             gaps[lo + found] = gap
             found += 1
     return found

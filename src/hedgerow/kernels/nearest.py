@@ -7,18 +7,40 @@ ids, gaps (n, k): the lists, -1 and infinity where empty. worst (n,): the gap be
 first as far as neighbors are wanted at all, then that of the last in its list; contiguous for the compares.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper, kernel
+from hedgerow.kernels.products import multiply
 
 QUERIES, CANDIDATES = 256, 512  # a block of products: 512 KiB of float32, about a core's second-level cache
 OWN = 1024  # rows compared with each other at once: 4 MiB of products
 LANES = 32  # numbers that loops handle at once: one that is no multiple of it ends in slow single steps
-PRODUCTS = (OWN + QUERIES) * OWN  # products that a thread holds at most
-HITS = 2 * OWN  # bytes that mark products
 
 
-@kernel
+class Scratch(NamedTuple):
+    """What a thread works in. Arrays one by one: rows of a matrix would not be known to be contiguous."""
+
+    products: Any  # ((OWN + QUERIES) * OWN,) of the points' dtype
+    mine: Any  # (OWN,)
+    folded: Any  # (OWN,)
+    values: Any  # (OWN + LANES,)
+    places: Any  # (OWN + LANES,) int32
+    ranks: Any  # (OWN + LANES,) int32
+    hits: Any  # (2 * OWN,) uint8: marks of products
+    words: Any  # the same memory as uint64
+
+
+def make_scratch(dtype: Any) -> Scratch:
+    """Scratch for points of this dtype: 5 MiB of float32."""
+    hits = np.empty(2 * OWN, np.uint8)
+    sizes = ((OWN + QUERIES) * OWN, OWN, OWN, OWN + LANES)
+    whole = (np.empty(OWN + LANES, np.int32), np.empty(OWN + LANES, np.int32))
+    return Scratch._make([*(np.empty(size, dtype) for size in sizes), *whole, hits, hits.view(np.uint64)])
+
+
+@helper
 def offer(ids, gaps, worst, row, candidate, gap):
     """Puts a candidate into the list of `row` if it is nearer than the last there; the last falls out."""
     near, near_gaps = ids[row], gaps[row]
@@ -31,18 +53,20 @@ def offer(ids, gaps, worst, row, candidate, gap):
         t -= 1
     near_gaps[t] = gap
     near[t] = candidate
-    worst[row] = min(worst[row], near_gaps[-1])
+    if near_gaps[-1] < worst[row]:
+        worst[row] = near_gaps[-1]
 
 
-@kernel(fastmath={"contract", "nsz", "nnan"})
+@helper(fastmath={"contract", "nsz", "nnan"})
 def mark_near(products, half, worst, half_row, worst_row, hits):
     """hits[j] = whether product j concerns a list, its row's or its column's. Without a branch, so vector code."""
     for j in range(len(products)):
-        hits[j] = half_row + half[j] - products[j] <= max(worst_row, worst[j])
+        reach = worst[j] if worst[j] > worst_row else worst_row
+        hits[j] = half_row + half[j] - products[j] <= reach
 
 
-@kernel
-def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits):
+@helper(inline="always")
+def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits, words):
     """Offers every row of a block to every column of it and the other way round.
 
     products (q, c) = <row rows + i, row columns + j>; the two ranges do not meet. hits: scratch, a byte a column and
@@ -52,8 +76,8 @@ def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits):
     count = products.shape[1]
     half_columns = half[columns : columns + count]
     worst_columns = worst[columns : columns + count]
-    hits[count : count + 7] = 0
-    words = hits.view(np.uint64)
+    for j in range(count, count + 7):
+        hits[j] = 0
     for i in range(products.shape[0]):
         row = rows + i
         mine = products[i]
@@ -61,16 +85,17 @@ def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits):
         for w in range((count + 7) // 8):
             if words[w] == 0:
                 continue
-            for j in range(8 * w, min(8 * w + 8, count)):
+            for j in range(8 * w, 8 * w + 8):  # beyond the end no hit is marked
                 if hits[j]:
-                    gap = max(half[row] + half_columns[j] - mine[j], zero)
+                    gap = half[row] + half_columns[j] - mine[j]
+                    gap = zero if zero > gap else gap
                     if gap <= worst[row]:
                         offer(ids, gaps, worst, row, np.int32(columns + j), gap)
                     if gap <= worst_columns[j]:
                         offer(ids, gaps, worst, np.int64(columns + j), np.int32(row), gap)
 
 
-@kernel
+@helper(inline="always")
 def multiply_own(rows, square, products):
     """square (q, q) = rows times themselves: the blocks on and above the diagonal multiplied, the rest mirrored.
 
@@ -80,7 +105,7 @@ def multiply_own(rows, square, products):
     for top in range(0, q, QUERIES):
         end = min(q, top + QUERIES)
         block = products[: (end - top) * (q - top)].reshape((end - top, q - top))
-        np.dot(rows[top:end], rows[top:].T, block)
+        multiply(rows[top:end], rows[top:], block)
         for left in range(0, q - top, tile):
             right = min(q - top, left + tile)
             for i in range(end - top):
@@ -91,14 +116,16 @@ def multiply_own(rows, square, products):
                     square[top + j, top + i] = block[i, j]
 
 
-@kernel(fastmath={"contract", "nsz", "nnan"})
+@helper(fastmath={"contract", "nsz", "nnan"})
 def fill_gaps(products, half, half_row, mine):
     """mine[j] = gap of product j."""
+    zero = half.dtype.type(0)
     for j in range(len(products)):
-        mine[j] = max(half_row + half[j] - products[j], half.dtype.type(0))
+        gap = half_row + half[j] - products[j]
+        mine[j] = zero if zero > gap else gap
 
 
-@kernel
+@helper
 def fold(left, right, out):
     """out[j] = the smaller of left[j] and right[j]. Three arrays, not two: in place it would not be vector code."""
     for j in range(len(out)):
@@ -106,7 +133,7 @@ def fold(left, right, out):
         out[j] = other if other < one else one
 
 
-@kernel
+@helper
 def rank(values, ranks):
     """ranks[j] = how many of `values`, an even number of them, are smaller than values[j]."""
     for j in range(len(values)):
@@ -117,7 +144,7 @@ def rank(values, ranks):
             ranks[j] += np.int32(one < values[j]) + np.int32(other < values[j])
 
 
-@kernel
+@helper(inline="always")
 def bound_nearest(mine, k, parts, scratch, ranks):
     """A bound of the k-th smallest of `mine` that few more are below: the k-th smallest minimum of `parts` parts of it.
 
@@ -134,23 +161,22 @@ def bound_nearest(mine, k, parts, scratch, ranks):
     rank(folded, ranks)
     bound = mine.dtype.type(0)
     for j in range(parts):
-        if ranks[j] < k:
-            bound = max(bound, folded[j])
+        if ranks[j] < k and folded[j] > bound:
+            bound = folded[j]
     return bound
 
 
-@kernel
+@helper
 def mark_below(mine, bound, hits):
     """hits[j] = mine[j] <= bound."""
     for j in range(len(mine)):
         hits[j] = mine[j] <= bound
 
 
-@kernel
-def gather_below(mine, bound, hits, values, places):
+@helper(inline="always")
+def gather_below(mine, bound, hits, words, values, places):
     """values, places = the entries of `mine` up to the bound, and where they stand; how many."""
     mark_below(mine, bound, hits)
-    words = hits.view(np.uint64)
     found = 0
     for w in range(len(mine) // 8):
         if words[w] == 0:
@@ -162,8 +188,8 @@ def gather_below(mine, bound, hits, values, places):
     return found
 
 
-@kernel
-def keep_nearest_own(square, first, half, ids, gaps, worst, hits):
+@helper(inline="always")
+def keep_nearest_own(square, first, half, ids, gaps, worst, scratch):
     """The same within one range of rows, whose lists are empty: square (q, q) of products.
 
     No list is filled candidate by candidate: those below a bound, little more than k, are ranked at once.
@@ -176,13 +202,9 @@ def keep_nearest_own(square, first, half, ids, gaps, worst, hits):
     width = parts
     while width < q:
         width *= 2
-    # one by one: rows of a matrix would not be known to be contiguous
-    mine = np.empty(width, square.dtype)
-    scratch = np.empty(width, square.dtype)
-    values = np.empty(width + LANES, square.dtype)
-    places = np.empty(width + LANES, np.int32)
-    ranks = np.empty(width + LANES, np.int32)
-    mine[q:] = np.inf
+    mine, values, places, ranks = scratch.mine[:width], scratch.values, scratch.places, scratch.ranks
+    for j in range(q, width):
+        mine[j] = np.inf
     half_columns = half[first : first + q]
     for i in range(q):
         row = first + i
@@ -190,8 +212,9 @@ def keep_nearest_own(square, first, half, ids, gaps, worst, hits):
         mine[i] = np.inf
         bound = worst[row]
         if k < q:
-            bound = min(bound, bound_nearest(mine, k, parts, scratch, ranks))
-        found = gather_below(mine, bound, hits, values, places)
+            nearer = bound_nearest(mine, k, parts, scratch.folded, ranks)
+            bound = nearer if nearer < bound else bound
+        found = gather_below(mine, bound, scratch.hits, scratch.words, values, places)
         for j in range(found, found + LANES):
             values[j] = np.inf
         rank(values[: (found + LANES - 1) // LANES * LANES], ranks)
@@ -202,40 +225,44 @@ def keep_nearest_own(square, first, half, ids, gaps, worst, hits):
             if place < k:
                 ids[row, place] = first + places[j]
                 gaps[row, place] = values[j]
-        worst[row] = min(worst[row], gaps[row, k - 1])
+        if gaps[row, k - 1] < worst[row]:
+            worst[row] = gaps[row, k - 1]
 
 
-@kernel
-def search_ranges(points, half, a0, a1, b0, b1, products, hits, ids, gaps, worst):
-    """Every row of a0:a1 against every row of b0:b1, two ranges that do not meet. products, hits: scratch."""
+@helper
+def search_ranges(points, half, a0, a1, b0, b1, scratch, ids, gaps, worst):
+    """Every row of a0:a1 against every row of b0:b1, two ranges that do not meet."""
     for i in range(a0, a1, QUERIES):
         i1 = min(a1, i + QUERIES)
         for j in range(b0, b1, CANDIDATES):
             j1 = min(b1, j + CANDIDATES)
-            block = products[: (i1 - i) * (j1 - j)].reshape((i1 - i, j1 - j))
-            np.dot(points[i:i1], points[j:j1].T, block)
-            keep_nearest(block, i, j, half, ids, gaps, worst, hits)
+            block = scratch.products[: (i1 - i) * (j1 - j)].reshape((i1 - i, j1 - j))
+            multiply(points[i:i1], points[j:j1], block)
+            keep_nearest(block, i, j, half, ids, gaps, worst, scratch.hits, scratch.words)
+
+
+@helper(inline="always")
+def search_own(points, half, start, stop, scratch, ids, gaps, worst):
+    """Every row of start:stop against the others."""
+    for i in range(start, stop, OWN):
+        i1 = min(stop, i + OWN)
+        square = scratch.products[: (i1 - i) * (i1 - i)].reshape((i1 - i, i1 - i))
+        multiply_own(points[i:i1], square, scratch.products[OWN * OWN :])
+        keep_nearest_own(square, i, half, ids, gaps, worst, scratch)
+    for i in range(start, stop, OWN):
+        i1 = min(stop, i + OWN)
+        search_ranges(points, half, i, i1, i1, stop, scratch, ids, gaps, worst)
 
 
 @kernel
-def search_cells(points, half, starts, lo, hi, products, hits, ids, gaps, worst):
-    """Every row of each cell lo..hi against the other rows of its cell; cell c is rows starts[c]:starts[c + 1]."""
-    for c in range(lo, hi):
-        for i in range(starts[c], starts[c + 1], OWN):
-            i1 = min(starts[c + 1], i + OWN)
-            square = products[: (i1 - i) * (i1 - i)].reshape((i1 - i, i1 - i))
-            multiply_own(points[i:i1], square, products[OWN * OWN :])
-            keep_nearest_own(square, i, half, ids, gaps, worst, hits)
-        for i in range(starts[c], starts[c + 1], OWN):
-            i1 = min(starts[c + 1], i + OWN)
-            search_ranges(points, half, i, i1, i1, starts[c + 1], products, hits, ids, gaps, worst)
+def search_cells(points, half, starts, first, second, scratch, ids, gaps, worst):
+    """Every row of cell first[i] against every other row of cell second[i], for all i.
 
-
-@kernel
-def search_pairs(points, half, starts, first, second, products, hits, ids, gaps, worst):
-    """Every row of cell first[i] against every row of cell second[i], for all pairs of cells i."""
+    Cell c is rows starts[c]:starts[c + 1]. first[i] == second[i]: within a cell, whose lists are empty.
+    """
     for i in range(len(first)):
         a, b = first[i], second[i]
-        search_ranges(
-            points, half, starts[a], starts[a + 1], starts[b], starts[b + 1], products, hits, ids, gaps, worst
-        )
+        if a == b:
+            search_own(points, half, starts[a], starts[a + 1], scratch, ids, gaps, worst)
+        else:
+            search_ranges(points, half, starts[a], starts[a + 1], starts[b], starts[b + 1], scratch, ids, gaps, worst)

@@ -12,7 +12,7 @@ Candidates are the unlabeled rows with a key below the threshold, and the first 
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper, kernel
 from hedgerow.kernels.draws import draw, shuffle
 
 DIGIT = 1 << 16  # sizes are sorted by 16 bits at a time: a second time only where a cluster is larger
@@ -32,7 +32,7 @@ def count_candidates(keys, labeled, threshold, ties, clusters, sizes):
         sizes[clusters[i]] += 1
 
 
-@kernel
+@kernel(allocates=True)
 def order_clusters(sizes, key):
     """The clusters that have candidates, ascending by size, equal sizes in random order: int32 (live,).
 
@@ -54,7 +54,7 @@ def order_clusters(sizes, key):
     return sort_by_digit(order, sizes, 16, largest >> 16) if largest >= DIGIT else order
 
 
-@kernel
+@helper(allocates=True)
 def sort_by_digit(order, sizes, shift, most):
     """`order` stably sorted by 16 bits of the sizes, from bit `shift` up; `most` is the largest such digit."""
     place = np.zeros(most + 2, np.int64)
@@ -88,7 +88,7 @@ def fill_quotas(sizes, order, k):
     return level, left
 
 
-@kernel
+@kernel(allocates=True)
 def lay_out(sizes, order, passes, rest, state):
     """Fills state (m, 3) int32 per cluster: candidates left, draws left, place of its next draw; returns places.
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper, kernel
 from hedgerow.kernels.merging import SUMS
 
 
@@ -14,11 +14,12 @@ def survey(rows, largest, sums):
         for t in range(rows.shape[1]):
             value = np.float64(rows[i, t])
             sums[t] += value
-            most = max(most, abs(value)) if np.isfinite(value) else np.inf
+            size = abs(value) if np.isfinite(value) else np.inf
+            most = size if size > most else most
         largest[i] = most
 
 
-@kernel(fastmath=SUMS)
+@helper(fastmath=SUMS)
 def squared_length(row, scale):
     """|row / scale|^2 in float64."""
     total = 0.0
@@ -33,7 +34,8 @@ def normalize(rows, out):
     for i in range(len(rows)):
         most = 0.0
         for t in range(rows.shape[1]):
-            most = max(most, abs(np.float64(rows[i, t])))
+            size = abs(np.float64(rows[i, t]))
+            most = size if size > most else most
         root = np.sqrt(squared_length(rows[i], most)) if most > 0 else 1.0
         length = most * root if most > 0 else 1.0
         if np.isinf(length):
@@ -77,28 +79,19 @@ def hash_rows(rows, factors, out):
 @kernel
 def sort_by_cell(cell, starts, order):
     """order (n,) = the rows by cell, ascending within one; starts (cells + 1,) = where cells begin, and the end."""
-    starts[:] = 0
+    cells = len(starts) - 1
+    for c in range(cells + 1):
+        starts[c] = 0
     for i in range(len(cell)):
         starts[cell[i] + 1] += 1
-    for c in range(1, len(starts)):
-        starts[c] += starts[c - 1]
-    after = starts[:-1].copy()
-    for i in range(len(cell)):
-        order[after[cell[i]]] = i
-        after[cell[i]] += 1
-
-
-@kernel
-def sort_within(hashes, starts, lo, hi, order):
-    """In each of the cells lo..hi, whose rows ascend, brings rows of equal hash together behind the first of them."""
-    for c in range(lo, hi):
-        mine = order[starts[c] : starts[c + 1]]
-        by_hash = mine[np.argsort(hashes[mine], kind="mergesort")]  # stable: equal hashes stay ascending
-        leader = by_hash.copy()
-        for i in range(1, len(leader)):
-            if hashes[by_hash[i]] == hashes[by_hash[i - 1]]:
-                leader[i] = leader[i - 1]
-        mine[:] = by_hash[np.argsort(leader, kind="mergesort")]
+    for c in range(cells):
+        starts[c + 1] += starts[c]
+    for i in range(len(cell)):  # starts move to where cells end, that is where the next ones begin, and back
+        order[starts[cell[i]]] = i
+        starts[cell[i]] += 1
+    for c in range(cells, 0, -1):
+        starts[c] = starts[c - 1]
+    starts[0] = 0
 
 
 @kernel
@@ -117,7 +110,8 @@ def collapse(rows, order, copy_of):
                     break
         if not same:
             if kept != i:
-                rows[kept] = rows[i]
+                for t in range(rows.shape[1]):
+                    rows[kept, t] = rows[i, t]
                 order[kept] = order[i]
             kept += 1
         copy_of[i] = kept - 1

@@ -7,8 +7,9 @@ Residuals a of width 1 are scales: g = a z.
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper, kernel
 from hedgerow.kernels.gathering import dot
+from hedgerow.kernels.products import multiply
 
 ROW_TILE, CENTER_TILE = 256, 512  # a tile of products is 512 KiB of float32 and stays in a core's cache
 SEGMENT = 128  # rows under one partial sum: what a draw scans after a search among the sums
@@ -28,7 +29,7 @@ def measure_norms(points, residuals, norms):
         norms[i] = dot(points[i], points[i]) * dot(residuals[i], residuals[i])
 
 
-@kernel
+@helper
 def measure_distance(z, a, other_z, other_a):
     """|a (x) z - a' (x) z'|^2 in float64, 0 where that is rounding. Cost: 3 (d + C)."""
     both = dot(a, a) * dot(z, z) + dot(other_a, other_a) * dot(other_z, other_z)
@@ -37,25 +38,30 @@ def measure_distance(z, a, other_z, other_a):
 
 
 @kernel
-def multiply(points, residuals, centers, center_residuals, area, mixing):
-    """(r, c) float32 in `area`: <a, a'><z, z'> of every row with every center. area, mixing: flat, >= r c each."""
-    shape = (len(points), len(centers))
-    products = area[: shape[0] * shape[1]].reshape(shape)
-    np.dot(points, centers.T, products)
+def multiply_factors(points, residuals, centers, center_residuals, products, factors):
+    """products, r c float32 in row order: <a, a'><z, z'> of r rows with c centers. factors: scratch of that size."""
+    rows, columns = len(points), len(centers)
+    multiply(points, centers, products)
     if residuals.shape[1] == 1:
-        for i in range(shape[0]):
-            for j in range(shape[1]):
-                products[i, j] *= residuals[i, 0] * center_residuals[j, 0]
+        for i in range(rows):
+            for j in range(columns):
+                products[i * columns + j] *= residuals[i, 0] * center_residuals[j, 0]
     else:
-        factors = mixing[: shape[0] * shape[1]].reshape(shape)
-        np.dot(residuals, center_residuals.T, factors)
-        for i in range(shape[0]):
-            for j in range(shape[1]):
-                products[i, j] *= factors[i, j]
-    return products
+        multiply(residuals, center_residuals, factors)
+        for i in range(rows * columns):
+            products[i] *= factors[i]
 
 
-@kernel(fastmath=MINIMA)
+@helper
+def find_most(values):
+    """The largest of values (m,), m >= 1."""
+    most = values[0]
+    for j in range(values.size):
+        most = values[j] if values[j] > most else most
+    return most
+
+
+@helper(fastmath=MINIMA)
 def find_least(products, norms):
     """min over j of norms[j] - 2 products[j]: the least squared distance, short of the row's own norm."""
     least = norms[0] - np.float32(2) * products[0]
@@ -75,10 +81,11 @@ def lower(points, residuals, norms, centers, center_residuals, center_norms, are
     for left in range(0, len(centers), CENTER_TILE):
         right = min(left + CENTER_TILE, len(centers))
         tile_norms = center_norms[left:right]
-        margin = ERROR * tile_norms.max()
+        margin = ERROR * find_most(tile_norms)
+        width = right - left
         for top in range(0, len(points), ROW_TILE):
             bottom = min(top + ROW_TILE, len(points))
-            products = multiply(
+            multiply_factors(
                 points[top:bottom],
                 residuals[top:bottom],
                 centers[left:right],
@@ -89,11 +96,12 @@ def lower(points, residuals, norms, centers, center_residuals, center_norms, are
             for i in range(top, bottom):
                 if weights[i] == 0.0:
                     continue
-                least = norms[i] + find_least(products[i - top], tile_norms)
+                products = area[(i - top) * width : (i - top + 1) * width]
+                least = norms[i] + find_least(products, tile_norms)
                 if least >= weights[i] + ERROR * norms[i] + margin:
                     continue
                 weights[i] = settle(
-                    products[i - top],
+                    products,
                     points,
                     residuals,
                     norms,
@@ -106,7 +114,7 @@ def lower(points, residuals, norms, centers, center_residuals, center_norms, are
                 )
 
 
-@kernel
+@helper
 def settle(products, points, residuals, norms, i, centers, center_residuals, center_norms, left, weight):
     """The weight of row i after the centers left, left + 1, ... whose products with it are given."""
     for j in range(products.size):

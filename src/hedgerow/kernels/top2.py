@@ -9,7 +9,7 @@ alone does not use all that memory gives. No softmax, no checks: `scores.py` doe
 
 import numpy as np
 
-from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.compiling import helper, kernel
 
 # Columns scanned at a time. A row's segment with the largest entry is looked at twice, from the first-level cache, so a
 # short one saves time until its own reductions cost more (of 1,000 columns: 128 is quicker than 256 and 512); and a
@@ -17,7 +17,7 @@ from hedgerow.kernels.compiling import kernel
 SEGMENT = 128
 
 
-@kernel(fastmath={"reassoc"})
+@helper(fastmath={"reassoc"})
 def scan_segments(keys, values):
     """(largest keys, sums of values) of four equally long segments: reductions that LLVM keeps in vector registers."""
     a, b, c, d = keys
@@ -37,7 +37,7 @@ def scan_segments(keys, values):
     return (top_a, top_b, top_c, top_d), (sum_a, sum_b, sum_c, sum_d)
 
 
-@kernel
+@helper
 def find_second(keys, top):
     """The largest key below `top`, or `top` itself if it stands in the segment twice.
 
@@ -53,7 +53,7 @@ def find_second(keys, top):
     return top if tops > 1 else second
 
 
-@kernel
+@helper
 def rank_segment(top, start, best, next_best, at):
     """(largest key so far, second largest of the segments' largest, where the largest's segment begins)."""
     if top > best:
@@ -61,7 +61,7 @@ def rank_segment(top, start, best, next_best, at):
     return best, max(next_best, top), at
 
 
-@kernel
+@helper
 def finish_row(row, state, whole, keys, first, second, total):
     """Fill in a row's results; the second may stand in the segment of the first, and only there is looked again."""
     best, next_best, at = state

@@ -173,7 +173,7 @@ class _Draw:
 
         def multiply_some(some: slice) -> None:
             areas = products[some].reshape(-1), mixing[some].reshape(-1)
-            kernels.multiply(points[some], residuals[some], points, residuals, *areas)
+            kernels.multiply_factors(points[some], residuals[some], points, residuals, *areas)
 
         self.over_tiles(multiply_some, size)
         return products
