@@ -124,6 +124,15 @@ def test_polars_frames(table: Any, values: npt.NDArray[Any], tmp_path: Path) -> 
     assert "\n" not in str(caught.value)
 
 
+def test_lazy_frames_of_older_versions(table: Any, values: npt.NDArray[Any]) -> None:
+    class LazyFrame:
+        def collect(self) -> Any:
+            return table
+
+    LazyFrame.__module__ = "polars.lazyframe.frame"
+    check(LazyFrame(), values)
+
+
 # Hugging Face datasets
 
 

@@ -154,7 +154,13 @@ def _open_hub(source: Any, name: str) -> HubData:
 
 
 def _collect(source: Any, name: str) -> Any:
-    return _evaluate(lambda: source.collect(engine="streaming"), name)
+    def collect() -> Any:
+        try:
+            return source.collect(engine="streaming")  # in less memory
+        except TypeError:  # versions before the argument
+            return source.collect()
+
+    return _evaluate(collect, name)
 
 
 def _evaluate(task: Any, name: str) -> Any:
