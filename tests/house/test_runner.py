@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import make_benchmarks
+import marks
 import runner
 
 MEBIBYTE = 2**20
@@ -72,13 +73,17 @@ def test_a_process_that_fails_is_told(capfd):
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    (tmp_path / "results").mkdir()
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
     told = {
         "name": "claim",
         "results": {"first": {"wall_seconds": 0.01234}, "peaks_bytes": [2**30, 2**29], "one, or two": 2.5},
     }
-    (tmp_path / "results" / "claim.json").write_text(json.dumps(told))
-    monkeypatch.setattr(make_benchmarks, "BENCHMARKS", tmp_path)
+    (folder / "claim.json").write_text(json.dumps(told))
+    monkeypatch.setattr(marks, "ROOT", tmp_path)
+    marks.read.cache_clear()
+    yield
+    marks.read.cache_clear()
 
 
 @pytest.mark.usefixtures("results")

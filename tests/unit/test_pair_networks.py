@@ -94,9 +94,9 @@ def test_what_cannot_be_trained_is_refused() -> None:
     before = trainer.begin()
     with pytest.raises(InputError, match="needs answers to train on"):
         trainer.tune(before, FEATURES, Pairs([], []), np.zeros(0, bool), seed=0)
-    with pytest.raises(InputError, match="of classes that are not in 0 to 2"):
+    with pytest.raises(InputError, match="have classes that are not in 0 to 2"):
         trainer.tune(before, FEATURES, Pairs([0], [3]), np.ones(1, bool), seed=0)
-    with pytest.raises(InputError, match="of rows that are not in the pool"):
+    with pytest.raises(InputError, match="have rows that are not in the pool"):
         trainer.tune(before, FEATURES, Pairs([60], [0]), np.ones(1, bool), seed=0)
     with pytest.raises(InputError, match="answers"):
         trainer.tune(before, FEATURES, PAIRS, ANSWERS[1:], seed=0)
