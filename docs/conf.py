@@ -74,9 +74,11 @@ def link_public_name(app, env, node, contnode):
 
 
 def shorten_types(app, what, name, obj, options, signature, returned):
-    """Signatures without `Any`, and arrays by their element type."""
+    """Signatures without `Any`, arrays by element type, objects as defaults abridged; no signature for protocols."""
+    if what == "class" and signature == "(*args, **kwargs)":
+        return "", returned
     arrays = re.compile(r"~?numpy\.ndarray\[tuple\[~?typing\.Any, \.\.\.\], ~?numpy\.dtype\[([^\[\]]+)\]\]")
-    parts = [part.replace("<factory>", "...") if part else part for part in (signature, returned)]
+    parts = [re.sub(r"<(?:[^<>]|<\w+>)*>", "...", part) if part else part for part in (signature, returned)]
     short = [arrays.sub(r"~numpy.ndarray[\1]", part) if part else part for part in parts]
     return (re.sub(r": ~?(?:typing\.)?Any\b(?=[,)=]| =)", "", short[0]) if short[0] else short[0]), short[1]
 

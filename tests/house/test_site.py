@@ -7,6 +7,7 @@ script from elsewhere fails here.
 import functools
 import http.server
 import io
+import re
 import subprocess
 import sys
 import threading
@@ -101,6 +102,8 @@ def test_every_page_is_built_and_every_public_name_described(site: Path) -> None
     missing = [name for name in hedgerow.__all__ if f'id="hedgerow.{name}"' not in text]
     assert missing == []
     assert "<li><p><strong>embeddings</strong>: " in text  # parameters are listed, not run together
+    plain = [re.sub("<[^>]+>", "", (site / page).read_text()) for page in ("api.html", "modules.html")]
+    assert [re.findall(r"~\w.{0,40}|\(\*args, \*\*kwargs\)", page) for page in plain] == [[], []]  # legible signatures
     assert "--threshold" in (site / "cli.html").read_text()  # and options keep both dashes
 
 
