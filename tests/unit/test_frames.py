@@ -125,12 +125,21 @@ def test_polars_frames(table: Any, values: npt.NDArray[Any], tmp_path: Path) -> 
 
 
 def test_lazy_frames_of_older_versions(table: Any, values: npt.NDArray[Any]) -> None:
+    """Before the streaming engine, and before `collect` had a choice of engines."""
+
     class LazyFrame:
+        def collect(self, engine: str = "cpu") -> Any:
+            if engine != "cpu":
+                raise ValueError(f"Invalid engine argument {engine=}")
+            return table
+
+    class OlderLazyFrame:
         def collect(self) -> Any:
             return table
 
-    LazyFrame.__module__ = "polars.lazyframe.frame"
-    check(LazyFrame(), values)
+    for kind in (LazyFrame, OlderLazyFrame):
+        kind.__module__, kind.__name__ = "polars.lazyframe.frame", "LazyFrame"
+        check(kind(), values)
 
 
 # Hugging Face datasets

@@ -157,7 +157,7 @@ def _collect(source: Any, name: str) -> Any:
     def collect() -> Any:
         try:
             return source.collect(engine="streaming")  # in less memory
-        except TypeError:  # versions before the argument
+        except (TypeError, ValueError):  # versions before the argument or its value
             return source.collect()
 
     return _evaluate(collect, name)
