@@ -38,6 +38,7 @@ def main() -> None:
     results = {
         "starting": {name: time_starts(command, repeats) for name, command in STARTS.items()},
         "calling": {name: time_calls(name, 1 if options.quick else 3) for name in CALLS},
+        "commands": time_commands(1 if options.quick else 3),
         "target_seconds": TARGET_SECONDS,
     }
     save("import_time", SEED, {"repeats": repeats, "quick": options.quick}, results, options)
@@ -83,6 +84,42 @@ def time_calls(name: str, repeats: int) -> dict[str, Any]:
         f"{moment}_{clock}_seconds": statistics.median(times[clock] for times in found)
         for moment, found in moments.items()
         for clock in ("wall", "cpu")
+    }
+
+
+def time_commands(repeats: int) -> dict[str, Any]:
+    """Median wall and CPU seconds of commands as processes, imports included: with an empty cache, then a filled one.
+
+    `cluster_small` has 1,000 rows, `cluster_large` 25,000, beyond what is compared exactly; `select` has 10,000.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(SEED)
+    found: dict[str, list[tuple[float, float]]] = {}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for name, rows in (("small", 1_000), ("large", 25_000), ("pool", 10_000)):
+            np.save(folder / f"{name}.npy", rng.normal(size=(rows, 32)).astype(np.float32))
+        np.save(folder / "chances.npy", rng.dirichlet(np.ones(10), 10_000).astype(np.float32))
+        clusters = str(folder / "clusters.parquet")
+        run([HEDGEROW, "cluster", str(folder / "pool.npy"), "-o", clusters])
+        inputs = {
+            "cluster_small": ["cluster", "small.npy"],
+            "cluster_large": ["cluster", "large.npy"],
+            "select": ["select", "chances.npy", "--clusters", clusters, "-k", "100"],
+        }
+        for name, (command, source, *rest) in inputs.items():
+            line = [HEDGEROW, command, str(folder / source), *rest, "-o", str(folder / "out.parquet"), "--force"]
+            for turn in range(repeats):
+                os.environ["NUMBA_CACHE_DIR"] = str(folder / f"{name}-{turn}")
+                for moment in ("compiling", "cached"):
+                    found.setdefault(f"{name}_{moment}", []).append(run(line))
+    return {
+        name: {
+            "wall_seconds": statistics.median(wall for wall, _ in times),
+            "cpu_seconds": statistics.median(cpu for _, cpu in times),
+        }
+        for name, times in found.items()
     }
 
 

@@ -9,6 +9,7 @@ would depend on their number. No processes: those are in `engines/`.
 """
 
 import functools
+import importlib
 import math
 import os
 import sys
@@ -189,8 +190,14 @@ class Team:
 
 
 @contextmanager
-def team(threads: int | None = None) -> Iterator[Team]:
-    """A team of `threads` (by default one for each available core) for the length of a `with` block."""
+def team(threads: int | None = None, *, products: bool = True) -> Iterator[Team]:
+    """A team of `threads` (by default one for each available core) for the length of a `with` block.
+
+    products: kernels will multiply matrices. They reach BLAS through scipy, and only a library that is loaded by now
+    can be limited; without products the import of scipy, a fifth of a second, is spared.
+    """
+    if products:
+        importlib.import_module("scipy.linalg.cython_blas")
     size = threads or available()
     with limit_blas():
         if size == 1:

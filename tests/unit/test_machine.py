@@ -2,6 +2,7 @@
 
 import math
 import os
+import subprocess
 import sys
 import threading
 import types
@@ -154,3 +155,12 @@ def test_thread_pools_are_looked_up_again_only_after_an_import(monkeypatch: pyte
     assert machine.find_pools(len(sys.modules)) is first
     monkeypatch.setitem(sys.modules, "a_library_with_blas", types.ModuleType("a_library_with_blas"))
     assert machine.find_pools(len(sys.modules)) is not first
+
+
+def test_a_team_without_products_does_not_import_scipy() -> None:
+    program = "import sys\nfrom hedgerow.machine import team\nwith team(2{}): print('scipy.linalg' in sys.modules)"
+    for option, loaded in ((", products=False", "False"), ("", "True")):
+        done = subprocess.run(
+            [sys.executable, "-c", program.format(option)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == loaded

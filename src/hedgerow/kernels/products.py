@@ -4,14 +4,11 @@ The code that `np.dot` adds for its error messages takes seconds to compile. Not
 contiguous, of one dtype (float32 or float64), and fit each other.
 """
 
-import importlib
 from typing import Any
 
 import numpy as np
 from numba.core import types
 from numba.extending import overload
-
-importlib.import_module("scipy.linalg.cython_blas")  # loaded by now, so that `machine.team` can limit its threads
 
 NUMBER, LETTER, ADDRESS = types.intp, types.int8, types.voidptr
 # Both call scipy's BLAS: (kind, transposed or not, sizes, alpha, a, step, b, step, beta, c, step).

@@ -302,7 +302,7 @@ def read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
         with np.errstate(over="ignore"):
             checks.finite(array[start : start + step].astype(np.float32, copy=False), "embeddings", first_row=start)
 
-    with team() as threads:  # errors come in row order, whichever thread is first
+    with team(products=False) as threads:  # errors come in row order, whichever thread is first
         threads.map(check, range(0, matrix.n, step))
     return array
 

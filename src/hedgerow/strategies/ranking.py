@@ -66,6 +66,6 @@ def draw_arrivals(margins: npt.NDArray[np.float32], power: float, rng: np.random
     if len(margins) < 2 * LEAST_RANGE:
         run(0, len(margins))
     else:
-        with team() as threads:
+        with team(products=False) as threads:
             threads.ranges(run, len(margins), least=LEAST_RANGE)
     return arrivals.view(np.uint32)
