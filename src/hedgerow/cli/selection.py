@@ -26,7 +26,9 @@ Column = Annotated[
 
 def cluster(
     pool_path: Annotated[str, typer.Argument(metavar="POOL", help=f"Embeddings: {FORMS}.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Parquet file to write: id (if there are ids), cluster.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Parquet file to write: id (if there are ids), cluster.")
+    ],
     average_size: Annotated[
         float | None, typer.Option(help="Average size of the clusters, at least. Default: 10, unless --threshold.")
     ] = None,
@@ -160,19 +162,27 @@ def select(
     out: Annotated[
         str,
         typer.Option(
-            "--out", "-o", help=f"File to write, with id, row, class, pair, margin, cluster (as known), pick: {OUTPUTS}"
+            "--out",
+            "-o",
+            metavar="FILE",
+            help=f"File to write, with id, row, class, pair, margin, cluster (as known), pick: {OUTPUTS}",
         ),
     ],
     pairs: Annotated[
         str | None,
-        typer.Option(help="Select (row, class) pairs out of this file: .parquet with columns id or row, and class."),
+        typer.Option(
+            metavar="FILE",
+            help="Select (row, class) pairs out of this file: .parquet with columns id or row, and class.",
+        ),
     ] = None,
     clusters: Annotated[
-        str | None, typer.Option(help="File written by `hedgerow cluster`, or one cluster number per row.")
+        str | None,
+        typer.Option(metavar="FILE", help="File written by `hedgerow cluster`, or one cluster number per row."),
     ] = None,
     strategy: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help=f"{', '.join(STRATEGY_NAMES[:-1])} or {STRATEGY_NAMES[-1]}. With --pairs also cluster-margin-pairs, "
             "but not entropy and least-confidence.",
             autocompletion=lambda: [*STRATEGY_NAMES, "cluster-margin-pairs"],
@@ -181,12 +191,13 @@ def select(
     labeled: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="FILE",
             help="What is labeled already; can be given several times. .parquet, .csv or .jsonl with a column id or "
             "row (such as an earlier batch); .npy or .txt of ids or rows. With --pairs: with the columns of that "
-            "file, or .npy of positions in it."
+            "file, or .npy of positions in it.",
         ),
     ] = None,
-    embeddings: Annotated[str | None, typer.Option(help="Embeddings, for badge and coreset.")] = None,
+    embeddings: Annotated[str | None, typer.Option(metavar="FILE", help="Embeddings, for badge and coreset.")] = None,
     margin_factor: Annotated[
         float | None, typer.Option(help="cluster-margin: number of candidates, in multiples of k. Default: 10.")
     ] = None,

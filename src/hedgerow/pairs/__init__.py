@@ -98,7 +98,7 @@ def select_pairs(
     class_column: str | None = None,
     progress: Progress | bool | None = None,
 ) -> PairBatch:
-    """The k unlabeled pairs (row, class) that `strategy` would have answered next.
+    """The k unlabeled pairs (row, class) to answer next, chosen by `strategy`.
 
     strategy: a name out of `PAIR_STRATEGIES`, an instance such as `ClusterMarginPairs(power=1)` or `CoreSet(20)`, or a
     callable of your own, strategy(view: PairView, k, rng) -> positions in `pairs`.

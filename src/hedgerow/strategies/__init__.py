@@ -87,7 +87,7 @@ def select(
     id_column: str | None = None,
     progress: Progress | bool | None = None,
 ) -> Batch:
-    """The k unlabeled rows that `strategy` would have labeled next.
+    """The k unlabeled rows to label next, chosen by `strategy`.
 
     strategy: a name out of `STRATEGIES`, an instance such as `ClusterMargin(margin_factor=5)`, or a callable of your
     own.
