@@ -7,6 +7,7 @@ proportional to its squared distance from the nearest center so far; `seeding.py
 pass over the pool for each. Labeled rows play no part.
 """
 
+import importlib
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,6 @@ from hedgerow import checks
 from hedgerow.machine import Team, team
 from hedgerow.pool.blocks import open_rows
 from hedgerow.strategies.partitions import Rows, pick_by_parts
-from hedgerow.strategies.seeding import draw_centers, factor_gradients
 from hedgerow.strategies.view import View
 
 FIRST = ("largest-norm", "random")
@@ -41,6 +41,9 @@ class Badge:
         checks.option(self.first, "first", FIRST)
 
     def __call__(self, view: View, k: int, rng: np.random.Generator) -> Rows:
+        # Imported here, since it brings scipy, and other strategies start without; and before the team, which can only
+        # limit the threads of a BLAS that is loaded.
+        importlib.import_module("hedgerow.strategies.seeding")
         with team() as threads:
 
             def pick(_: int, rows: Rows, share: int) -> Rows:
@@ -50,6 +53,8 @@ class Badge:
 
     def pick(self, view: View, rows: Rows, k: int, rng: np.random.Generator, threads: Team) -> Rows:
         """Up to k of the rows; fewer if their gradients are no longer distinct."""
+        from hedgerow.strategies.seeding import draw_centers, factor_gradients
+
         assert view.probabilities is not None
         assert view.embeddings is not None
         points = open_rows(view.embeddings, view.find_owners(rows))

@@ -5,18 +5,23 @@ remaining distance is at most twice the optimum. The authors' mixed integer prog
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError
 from hedgerow.kernels import freeze
 from hedgerow.machine import Team, team
 from hedgerow.pool.blocks import copy_rows
-from hedgerow.strategies.centers import Floats, Given, Points, choose_centers, shelve
 from hedgerow.strategies.partitions import Rows, pick_by_parts
 from hedgerow.strategies.view import View
+
+if TYPE_CHECKING:
+    from hedgerow.strategies.centers import Given
+
+Floats = npt.NDArray[np.float32]
 
 METRICS = ("euclidean", "cosine")
 # Squared distance up to which two rows count as one point. Rows scaled to length 1 in float32 that have the same
@@ -50,6 +55,10 @@ class CoreSet:
 
     def spread(self, view: View, centers: Rows, k: int, rng: np.random.Generator) -> Rows:
         """k unlabeled rows far from these rows and from each other."""
+        # Imported here, since it brings scipy, and other strategies start without; and before the team, which can only
+        # limit the threads of a BLAS that is loaded.
+        from hedgerow.strategies.centers import shelve
+
         # In random order, so that pivots and parts are random samples.
         shares = np.array_split(rng.permutation(centers), self.partitions if self.split_labeled else 1)
         with team() as threads:
@@ -61,8 +70,10 @@ class CoreSet:
 
             return pick_by_parts(view, k, self.partitions, rng, pick, "coreset")
 
-    def pick(self, view: View, rows: Rows, given: Given, k: int, rng: np.random.Generator, threads: Team) -> Rows:
+    def pick(self, view: View, rows: Rows, given: "Given", k: int, rng: np.random.Generator, threads: Team) -> Rows:
         """Up to k of the rows; fewer if no distinct point is left."""
+        from hedgerow.strategies.centers import Points, choose_centers
+
         assert view.embeddings is not None
         first = -1 if len(given) else int(rng.integers(len(rows)))
         matrix = view.embeddings
