@@ -22,6 +22,7 @@ demo: ## Watch Cluster-Margin, Margin and Random label a pool of digits; writes 
 .PHONY: test
 test: setup ## Run every test, in as many processes as there are cores, and name the slowest
 	@scripts/setup-browser >/dev/null || test -z "$$CI"
+	@$(VENV)/bin/hedgerow warm  # so that no two processes compile the same kernels
 	@$(VENV)/bin/python $(PYTEST)
 
 .PHONY: check

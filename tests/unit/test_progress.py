@@ -83,7 +83,7 @@ def test_progress_of_public_functions(capsys, monkeypatch):
     seen = []
     points = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
     hr.select("coreset", 5, embeddings=points, progress=lambda phase, share: seen.append(phase))
-    assert seen == ["reading", "scoring", "selecting"]
+    assert [phase for phase in seen if phase != "compiling, once"] == ["reading", "scoring", "selecting"]
     monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)
     hr.select("coreset", 5, embeddings=points, progress=True)
     assert "hedgerow: selecting" in capsys.readouterr().err
