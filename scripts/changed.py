@@ -27,6 +27,7 @@ READERS = {
     "constraints.txt": {"tests/house/test_exports.py", "tests/house/test_scripts.py"},
     "scripts/": {"tests/house/test_scripts.py"},
     "Makefile": {"tests/house/test_scripts.py"},
+    "src/hedgerow/__main__.py": {"tests/journeys/test_cli.py"},
     "src/hedgerow/experiments/shelf/": {"tests/unit/test_recipes.py"},
     "tests/conftest.py": {"tests/journeys/test_cli.py", "tests/journeys/test_pairs.py"},
 }
