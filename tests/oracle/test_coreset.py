@@ -6,7 +6,7 @@ import pytest
 import hedgerow as hr
 import reference
 from hedgerow import machine as threads
-from hedgerow.strategies import View, centers, coreset, partitions
+from hedgerow.strategies import View, centers, partitions
 
 
 def scale(points, metric):
@@ -81,7 +81,7 @@ def test_with_split_labels_every_part_is_a_pool_of_its_own(at_once, monkeypatch)
     view = View(500, np.arange(500) < 300, embeddings=points)
     shares, parts = [], []
     shelve, split = centers.shelve, partitions.split
-    monkeypatch.setattr(coreset, "shelve", lambda points, team: shelve(shares.append(points) or points, team))
+    monkeypatch.setattr(centers, "shelve", lambda points, team: shelve(shares.append(points) or points, team))
     monkeypatch.setattr(partitions, "split", lambda *given: parts.extend(split(*given)) or parts)
     picked = hr.CoreSet(partitions=4, split_labeled=True)(view, 42, np.random.default_rng(5))
     assert sorted(map(tuple, np.vstack(shares))) == sorted(map(tuple, points[:300]))
