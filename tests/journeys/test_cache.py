@@ -1,4 +1,4 @@
-"""Compiled kernels are found again: by another user, in an installation that nobody can write to, without a home."""
+"""The cache of compiled kernels: other users, read-only installations, no home folder, other versions of numba."""
 
 import json
 import os
@@ -38,6 +38,25 @@ warned = [f"{each.category.__name__}: {each.message}" for each in caught]
 print(json.dumps({"file": hr.__file__, "compiled": len(compiled), "warned": warned}))
 """
 
+# Multiplies matrices of each layout in a kernel.
+PRODUCTS = """
+from hedgerow.kernels.compiling import kernel
+from hedgerow.kernels.products import multiply, multiply_vector
+
+@kernel
+def run(left, right, flat, square, vector):
+    multiply(left, right, flat)
+    multiply(left, right, square)
+    multiply_vector(left, right[0], vector)
+
+left, right = np.arange(12, dtype=np.float32).reshape(4, 3), np.arange(6, dtype=np.float32).reshape(2, 3)
+flat, square, vector = np.zeros(9, np.float32), np.zeros((4, 2), np.float32), np.zeros(4, np.float32)
+run(left, right, flat, square, vector)
+assert (flat[:8].reshape(4, 2) == left @ right.T).all()
+assert (square == left @ right.T).all()
+assert (vector == left @ right[0]).all()
+"""
+
 
 @pytest.fixture
 def place() -> Iterator[Path]:
@@ -51,13 +70,13 @@ def place() -> Iterator[Path]:
         yield folder
 
 
-def run_as(user: int | None, place: Path, **environment: str) -> dict[str, Any]:
+def run_as(user: int | None, place: Path, *, program: str = PROGRAM, **environment: str) -> dict[str, Any]:
     """The program in a process of its own, as another user if one is given, with no home and no NUMBA_CACHE_DIR."""
     kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(place / "site"), "TMPDIR": str(place / "tmp")}
     # Python itself may be in root's home: the other user may read everything, and write only what is theirs.
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
     become += ["--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"]
-    command = [*([] if user is None else become), sys.executable, "-c", PROGRAM]
+    command = [*([] if user is None else become), sys.executable, "-c", program]
     done = subprocess.run(command, env=kept | environment, cwd="/", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -147,6 +166,25 @@ def test_a_truncated_entry_is_compiled_again(place: Path) -> None:
     assert found["compiled"] > 1
     assert found["warned"] == []
     assert run_as(None, place, NUMBA_CACHE_DIR=str(place / "given"))["compiled"] == 0
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [("compiler.CompileResult", "_reduce"), ("cpu.CPUTargetOptions.__base__", "_nrt")]
+)
+def test_a_numba_without_the_names_that_the_cache_needs_compiles_in_every_process(
+    place: Path, owner: str, name: str
+) -> None:
+    without = f"import numba.core.compiler, numba.core.cpu\ndel numba.core.{owner}.{name}\n"
+    for _ in range(2):
+        found = run_as(None, place, program=without + PROGRAM + PRODUCTS)
+        assert len(found["warned"]) == 1
+        assert found["warned"][0].startswith("HedgerowWarning: compiled kernels cannot be cached with numba")
+        assert name in found["warned"][0]
+    assert list(place.rglob("*.nbc")) == []
+
+
+def test_products_in_kernels_are_those_of_numpy(place: Path) -> None:
+    assert run_as(None, place, program=PROGRAM + PRODUCTS)["warned"] == []
 
 
 def test_a_full_disk_costs_a_warning_and_not_the_result(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

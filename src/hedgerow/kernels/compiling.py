@@ -1,22 +1,27 @@
-"""Kernels are compiled once and kept on disk, wherever hedgerow is installed.
+"""Compiled kernels are cached on disk, wherever hedgerow is installed.
 
-numba's own cache refuses to work where it finds no folder to write to (an installation that belongs to root, a user
-without a home: the usual container), and does not read a folder that it cannot write to. This one looks in
+numba's own cache fails where it finds no folder to write to (an installation owned by root and a user without a home,
+as in most containers), and never reads from a folder that it cannot write to. This one searches
 
-1. the folder that NUMBA_CACHE_DIR names, if it is set,
-2. `__pycache__` beside the kernels,
+1. the folder in NUMBA_CACHE_DIR, if it is set,
+2. `__pycache__` next to the kernels,
 3. the user's cache folder,
-4. a private folder for temporary files,
+4. a private folder for temporary files.
 
-reads what it finds, up to the first that can be written to, and writes there. With the fourth, or none, it warns once.
-An entry is valid for the exact sources of all kernels (not only of one: kernels are compiled into each other), the
-version of numba and Python, and the processor. What numba calls an overload is one compiled version of a kernel.
+The first one that can be written to is where new entries go; it and those before it are read. If it is the fourth, or
+there is none, a warning is issued once. An entry is valid for the exact sources of all kernels (kernels are compiled
+into each other, so one file is not enough), the versions of numba and Python, and the processor. An overload, in
+numba's terms, is a kernel compiled for one signature.
+
+The cache and some options are not part of numba's public interface. If this version of numba lacks a name in
+`INTERNALS`, kernels are compiled by plain `njit` in every process, with a warning.
 """
 
 import functools
 import hashlib
 import os
 import pickle
+import pkgutil
 import shutil
 import stat
 import sys
@@ -29,40 +34,78 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config, serialize
-from numba.core.compiler import CompileResult
-from numba.core.runtime import rtsys
+from numba import config
 
 from hedgerow import kernels
 from hedgerow.errors import HedgerowWarning
 
 HERE = Path(__file__).parent
 SOURCES = tuple(sorted(HERE.glob("*.py")))
+INTERNALS = (
+    "numba.core.base:BaseContext.refresh",
+    "numba.core.caching:NullCache.load_overload",
+    "numba.core.codegen:CodeLibrary.has_dynamic_globals",
+    "numba.core.codegen:JITCPUCodegen.magic_tuple",
+    "numba.core.compiler:CompileResult._rebuild",
+    "numba.core.compiler:CompileResult._reduce",
+    "numba.core.compiler:CompileResult.lifted",
+    "numba.core.cpu:CPUTargetOptions._nrt",
+    "numba.core.cpu:CPUTargetOptions.no_cfunc_wrapper",
+    "numba.core.runtime:rtsys.initialize",
+    "numba.core.serialize:dumps",
+    "numba._helperlib:c_helpers",
+)
+
+
+def find_missing() -> str | None:
+    """The first internal name of numba, among those used here and in `products`, that is missing; None if none is."""
+    for name in INTERNALS:
+        try:
+            found = pkgutil.resolve_name(name)
+        except (ImportError, AttributeError):
+            return name
+    if not {"xxgemm", "xxgemv"} <= set(found):
+        return "numba_xxgemm"
+    if not config.DISABLE_JIT and not hasattr(numba.njit(find_missing), "_cache"):
+        return "Dispatcher._cache"
+    return None
+
+
+MISSING = find_missing()
+if MISSING:
+    warnings.warn(
+        f"compiled kernels cannot be cached with numba {numba.__version__} (it has no {MISSING}), so every process "
+        "compiles them again: install another version of hedgerow or numba",
+        HedgerowWarning,
+        stacklevel=2,
+    )
 
 
 def kernel(function: Callable[..., Any] | None = None, *, allocates: bool = False, **options: Any) -> Any:
-    """Compiles a function on its first call, without the interpreter lock, and keeps it.
+    """A decorator: the function is compiled on its first call, releases the interpreter lock, and is cached.
 
-    allocates: it makes arrays. Without that no references are counted, which leaves a tenth less to compile.
-    options: those of njit.
+    allocates: it creates arrays. If not, no references are counted, and a tenth less code is compiled.
+    options: as for `njit`.
     """
     if function is None:
         return functools.partial(kernel, allocates=allocates, **options)
-    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=allocates, **options)(function)
-    if not config.DISABLE_JIT:
+    compiled = helper(function, allocates=allocates, **options)
+    if not (MISSING or config.DISABLE_JIT):
         compiled._cache = Cache(function)
     return compiled
 
 
 def helper(function: Callable[..., Any] | None = None, *, allocates: bool = False, **options: Any) -> Any:
-    """A function that only kernels call: compiled with each of them, and not kept."""
+    """As `kernel`, for a function that only kernels call: it is compiled into each of them, and not cached itself."""
     if function is None:
         return functools.partial(helper, allocates=allocates, **options)
-    return numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=allocates, **options)(function)
+    if not MISSING:
+        options |= {"no_cfunc_wrapper": True, "_nrt": allocates}
+    return numba.njit(nogil=True, **options)(function)
 
 
 class Cache:
-    """The compiled versions of one kernel on disk. The methods are those that numba calls."""
+    """The overloads of one kernel on disk. numba calls these methods."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
@@ -73,41 +116,47 @@ class Cache:
         return None if target is None else str(target)
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The version for a signature; None if it must be compiled, which the listeners are then told."""
+        """The overload for a signature. None if it must be compiled: the listeners are then called."""
+        from numba.core.compiler import CompileResult
+        from numba.core.runtime import rtsys
+
         name = self._entry(signature, context.codegen())
-        rtsys.initialize(context)  # what compiled code calls at run time
+        rtsys.initialize(context)  # functions that compiled code calls
         for folder in find_folders().sources:
             try:
                 return CompileResult._rebuild(context, *pickle.loads((folder / name).read_bytes()))
             except (OSError, EOFError, pickle.UnpicklingError):
                 continue
-        context.refresh()  # numba's registries, which take long to import: only a compiler needs them
+        context.refresh()  # numba's registries: slow to import, and only needed to compile
         warn_once(find_folders())
         for listener in kernels.listeners:
             listener()
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
+        """Writes an overload, unless there is no folder or numba cannot load it again."""
+        from numba.core import serialize
+
         target = find_folders().target
         if target is None or result.lifted or result.library.has_dynamic_globals:
             return
         path = target / self._entry(signature, result.library.codegen)
         beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
         try:
-            # The annotation of types is for people who inspect a kernel, and takes long to write.
+            # The type annotation is only for inspecting a kernel, and slow to write.
             beside.write_bytes(serialize.dumps(result._replace(type_annotation="")._reduce()))
             beside.replace(path)
-        except OSError as error:  # a full disk: the kernel is compiled and works
+        except OSError as error:  # such as a full disk: the kernel works all the same
             beside.unlink(missing_ok=True)
             warnings.warn(
-                f"a compiled kernel could not be saved ({error}) and is compiled again next time: make room, or set "
-                "NUMBA_CACHE_DIR to another folder",
+                f"a compiled kernel could not be saved ({error}) and will be compiled again: free some disk space, or "
+                "set NUMBA_CACHE_DIR to another folder",
                 HedgerowWarning,
                 stacklevel=2,
             )
 
     def _entry(self, signature: Any, codegen: Any) -> str:
-        """The file name of a version."""
+        """The file name of an overload."""
         version = (numba.__version__, sys.version_info[:2], getattr(sys, "abiflags", ""), codegen.magic_tuple())
         key = hashlib.sha256(repr((version, tuple(map(str, signature)))).encode()).hexdigest()
         return f"{self._name}-{key[:24]}.nbc"
@@ -121,17 +170,17 @@ class Cache:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where compiled kernels are looked for, in this order, and where they are written."""
+    """Where compiled kernels are read from, in this order, and where new ones are written."""
 
     sources: tuple[Path, ...]
     target: Path | None
-    lasting: bool  # the target is no folder for temporary files
+    lasting: bool  # False if the target is in a folder for temporary files, or there is none
 
 
 @functools.cache
 def find_folders() -> Folders:
     """The folders of this process."""
-    if not SOURCES:  # in a zip file: no way to know whether an entry is still valid
+    if not SOURCES or MISSING:  # without sources (in a zip file) nothing tells whether an entry is still valid
         return Folders((), None, True)
     stamp = stamp_sources()
     given = [] if not config.CACHE_DIR else [Path(config.CACHE_DIR).absolute()]
@@ -149,7 +198,7 @@ def find_folders() -> Folders:
 
 
 def stamp_sources() -> str:
-    """A folder name that stands for the contents of all kernels; time stamps do not survive the making of an image."""
+    """A folder name derived from the contents of all kernels. Building an image may change their time stamps."""
     digest = hashlib.sha256()
     for source in SOURCES:
         digest.update(source.read_bytes())
@@ -157,7 +206,7 @@ def stamp_sources() -> str:
 
 
 def find_user_cache() -> Path | None:
-    """The user's cache folder; None for a user without a home."""
+    """The user's cache folder, or None for a user without a home."""
     given = os.environ.get("XDG_CACHE_HOME")
     if given and Path(given).is_absolute():
         return Path(given) / "hedgerow"
@@ -168,7 +217,7 @@ def find_user_cache() -> Path | None:
 
 
 def make_folder(folder: Path) -> bool:
-    """Whether a folder exists, or could be created, that this user may write to."""
+    """Creates a folder if necessary; returns whether this user can write to it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
@@ -177,7 +226,7 @@ def make_folder(folder: Path) -> bool:
 
 
 def make_private(stamp: str) -> Path | None:
-    """A folder for temporary files that is this user's and nobody else can write to: what is in it will be run."""
+    """A temporary folder that only this user can write to, because its contents will be executed; None without one."""
     try:
         mine = Path(tempfile.gettempdir()) / f"hedgerow-{os.getuid()}"
         mine.mkdir(mode=0o700, exist_ok=True)
@@ -189,7 +238,7 @@ def make_private(stamp: str) -> Path | None:
 
 
 def remove_stale(place: Path, stamp: str) -> None:
-    """Removes what was compiled from sources that stood here before."""
+    """Removes the entries of earlier versions of the sources."""
     for old in place.glob("hedgerow-*"):
         if old.name != stamp:
             shutil.rmtree(old, ignore_errors=True)
@@ -197,14 +246,14 @@ def remove_stale(place: Path, stamp: str) -> None:
 
 @functools.cache
 def warn_once(folders: Folders) -> None:
-    """A kernel is about to be compiled: warns if that cannot be kept for long."""
+    """Warns, when a kernel is about to be compiled, if it cannot be kept for long."""
     if folders.lasting:
         return
     tried = " and ".join(str(place.parent) for place in folders.sources if place != folders.target)
     kept = f"kept in {folders.target}, which may be cleared" if folders.target else "compiled again by every process"
     warnings.warn(
-        f"no folder for compiled kernels can be written to (tried {tried}), so they are {kept}: set NUMBA_CACHE_DIR to "
-        "a folder of your own, or run `hedgerow warm` as the owner of this installation",
+        f"no folder for compiled kernels is writable (tried {tried}), so they are {kept}: set NUMBA_CACHE_DIR to a "
+        "folder of your own, or run `hedgerow warm` as the owner of this installation",
         HedgerowWarning,
         stacklevel=2,
     )

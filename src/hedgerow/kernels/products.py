@@ -1,7 +1,7 @@
-"""Products of matrices, called from kernels: the functions that numba's `np.dot` calls, without its checks.
+"""Matrix products inside kernels: calls the BLAS functions behind numba's `np.dot` directly.
 
-The code that `np.dot` adds for its error messages takes seconds to compile. Nothing is checked here: arrays are
-contiguous, of one dtype (float32 or float64), and fit each other.
+The checks and error messages of `np.dot` take seconds to compile. Nothing is checked here: arrays must be contiguous,
+of the same dtype (float32 or float64) and of matching shapes.
 """
 
 from typing import Any
@@ -10,8 +10,10 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload
 
+from hedgerow.kernels.compiling import MISSING
+
 NUMBER, LETTER, ADDRESS = types.intp, types.int8, types.voidptr
-# Both call scipy's BLAS: (kind, transposed or not, sizes, alpha, a, step, b, step, beta, c, step).
+# Both call scipy's BLAS: (dtype, transposed or not, sizes, alpha, a, stride, b, stride, beta, c, stride).
 GEMM: Any = types.ExternalFunction(
     "numba_xxgemm",
     types.int32(
@@ -24,11 +26,12 @@ GEMV: Any = types.ExternalFunction(
     types.int32(LETTER, LETTER, NUMBER, NUMBER, ADDRESS, ADDRESS, NUMBER, ADDRESS, ADDRESS, ADDRESS),
 )
 KINDS = {types.float32: (np.int8(ord("s")), np.float32), types.float64: (np.int8(ord("d")), np.float64)}
+OPTIONS = {} if MISSING else {"_nrt": False}
 TRANSPOSED, AS_IT_IS = np.int8(ord("t")), np.int8(ord("n"))
 
 
 def multiply(left, right, out):
-    """out = left (p, d) times the transpose of right (q, d), p q numbers in row order. Cost: 2 p q d."""
+    """out = left (p, d) times the transpose of right (q, d), in row order: flat or (p, q). Cost: 2 p q d."""
     raise AssertionError("for kernels only")
 
 
@@ -37,9 +40,11 @@ def multiply_vector(left, vector, out):
     raise AssertionError("for kernels only")
 
 
-@overload(multiply, jit_options={"_nrt": False})
+@overload(multiply, jit_options=OPTIONS)
 def make_multiply(left, right, out):
-    """The code for arrays of these types. Fortran sees the transposes of all three: out^T = (right^T)^T left^T."""
+    """The implementation for these types. Fortran sees all three transposed: out^T = (right^T)^T left^T."""
+    if MISSING:
+        return make_plain(out)
     kind, real = KINDS[left.dtype]
     one, zero = np.ones(1, real), np.zeros(1, real)
 
@@ -54,9 +59,11 @@ def make_multiply(left, right, out):
     return run
 
 
-@overload(multiply_vector, jit_options={"_nrt": False})
+@overload(multiply_vector, jit_options=OPTIONS)
 def make_multiply_vector(left, vector, out):
-    """The code for arrays of these types."""
+    """The implementation for these types."""
+    if MISSING:
+        return lambda left, vector, out: np.dot(left, vector, out[: len(left)])
     kind, real = KINDS[left.dtype]
     one, zero = np.ones(1, real), np.zeros(1, real)
 
@@ -65,3 +72,12 @@ def make_multiply_vector(left, vector, out):
         GEMV(kind, TRANSPOSED, d, p, one.ctypes, left.ctypes, d if d > 0 else 1, vector.ctypes, zero.ctypes, out.ctypes)
 
     return run
+
+
+def make_plain(out):
+    """`multiply` by `np.dot`, for versions of numba without the BLAS functions used above."""
+    if out.ndim == 2:
+        return lambda left, right, out: np.dot(left, right.T, out)
+    return lambda left, right, out: np.dot(
+        left, right.T, out[: len(left) * len(right)].reshape((len(left), len(right)))
+    )

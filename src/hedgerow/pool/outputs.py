@@ -101,20 +101,16 @@ def make_table(columns: Columns) -> Any:
 def _refuse_inputs(path: str | Path, inputs: Iterable[Any]) -> None:
     """Raises `StoreError` if the file to write is one of the inputs' files, or would be one the next time."""
     target = Path(path)
-    inputs = list(inputs)
-    for source in inputs:
-        is_folder = isinstance(source, (str, os.PathLike)) and not sources.is_url(source) and Path(source).is_dir()
-        if is_folder and target.resolve().is_relative_to(Path(source).resolve()):
-            raise StoreError(f"{path} is in the input folder {source} and would be read with it: write it elsewhere")
-    if not target.exists():
-        return
     for source in inputs:
         try:
-            files = sources.find_files(source, "the input") if sources.is_location(source) else []
+            files = sources.find_files(source, "the input") if target.exists() and sources.is_location(source) else []
         except InputError:  # reported where the input is opened, by its name
             continue
         if any(not sources.is_url(file) and target.samefile(file) for file in files):
             raise StoreError(f"{path} is an input: name another file to write")
+        is_folder = isinstance(source, (str, os.PathLike)) and not sources.is_url(source) and Path(source).is_dir()
+        if is_folder and target.resolve().is_relative_to(Path(source).resolve()):
+            raise StoreError(f"{path} is in the input folder {source} and would be read with it: write it elsewhere")
 
 
 def _arrow_array(values: npt.NDArray[Any], name: str) -> Any:
