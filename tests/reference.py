@@ -1,6 +1,7 @@
 """The slow and obvious versions that the fast ones are held against."""
 
-from itertools import pairwise
+from collections import Counter
+from itertools import pairwise, permutations
 
 import numpy as np
 
@@ -170,6 +171,34 @@ def pass_over(walk, rows, classes, k, per_row, class_quota):
         if len(picked) < k and of_row < (per_row or np.inf) and of_class < (class_quota or np.inf):
             picked.append(pair)
     return picked
+
+
+def uniform_law(rows, k):
+    """{sequence of k rows: its probability} when all sequences of distinct rows are equally likely."""
+    sequences = list(permutations(rows, k))
+    return dict.fromkeys(sequences, 1 / len(sequences))
+
+
+def walk_law(pairs, rows, classes, k, per_row, class_quota):
+    """{sequence of k pairs: its probability} of a walk over the pairs in random order that passes over full ones."""
+    law = Counter()
+    orders = list(permutations(pairs))
+    for order in orders:
+        law[tuple(pass_over(order, rows, classes, k, per_row, class_quota))] += 1 / len(orders)
+    return dict(law)
+
+
+def lowest_pairs(picked, rows, labeled, margins, k):
+    """The unlabeled pair with the lowest margin of each picked row, in their order, ties by lowest pair.
+
+    With fewer than k rows: pass after pass over the rows, the lowest pair that is left of each, lowest margin first.
+    """
+    left = {row: sorted((margins[p], p) for p in np.flatnonzero(~labeled) if rows[p] == row) for row in picked}
+    taken = []
+    while len(taken) < k:
+        heads = [left[row].pop(0) for row in picked if left[row]]
+        taken += [int(pair) for _, pair in (heads if len(picked) >= k else sorted(heads))]
+    return taken[:k]
 
 
 def pair_gradients(probabilities, embeddings, rows):

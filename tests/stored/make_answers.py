@@ -1,4 +1,4 @@
-"""Answers of small cases for `answers.json`: a change of the code must not change what a seed gives.
+"""Answers of small cases, for `answers.json` and `control_answers.json`: changed code must not change what a seed gives.
 
 Run `python tests/stored/make_answers.py` to write them again; do that only where a release means to change them.
 """
@@ -13,6 +13,11 @@ import numpy as np
 import hedgerow as hr
 
 ANSWERS = Path(__file__).with_name("answers.json")
+CONTROL_ANSWERS = Path(__file__).with_name("control_answers.json")
+CONTROLS = {"cluster-margin-shuffled", "uniform-candidates"}
+PAIR_CONTROLS = {
+    *CONTROLS, "cluster-margin-pairs-shuffled", "uniform-candidate-pairs", "cluster-margin-informed", "random-informed",
+}  # fmt: skip
 
 
 def make_pool() -> dict[str, Any]:
@@ -50,14 +55,18 @@ def cluster_answers(pool: dict[str, Any]) -> dict[str, Any]:
 
 
 def select_answers(pool: dict[str, Any]) -> dict[str, Any]:
-    clusters = hr.cluster(pool["embeddings"], average_size=8, method="exact")
-    strategies = {name: name for name in hr.STRATEGIES} | {
+    strategies = {name: name for name in hr.STRATEGIES if name not in CONTROLS} | {
         "cluster-margin, factor 3": hr.ClusterMargin(margin_factor=3.0),
         "cluster-margin, power 1": hr.ClusterMargin(power=1.0),
         "stochastic-margin, power 2": hr.StochasticMargin(power=2.0),
         "badge, 2 parts": hr.Badge(partitions=2),
         "coreset, 2 parts": hr.CoreSet(partitions=2),
     }
+    return select_rows(strategies, pool)
+
+
+def select_rows(strategies: dict[str, Any], pool: dict[str, Any]) -> dict[str, Any]:
+    clusters = hr.cluster(pool["embeddings"], average_size=8, method="exact")
     return {
         name: hr.select(strategy, 40, clusters=clusters, seed=5, **pool).rows.tolist()
         for name, strategy in strategies.items()
@@ -65,6 +74,15 @@ def select_answers(pool: dict[str, Any]) -> dict[str, Any]:
 
 
 def pair_answers(pool: dict[str, Any]) -> dict[str, Any]:
+    strategies = {name: name for name in hr.PAIR_STRATEGIES if name not in PAIR_CONTROLS} | {
+        "cluster-margin-pairs, all options": hr.ClusterMarginPairs(
+            margin_factor=4.0, power=1.0, by_class=True, per_row=2, class_quota=12
+        )
+    }
+    return select_pairs(strategies, pool)
+
+
+def select_pairs(strategies: dict[str, Any], pool: dict[str, Any]) -> dict[str, Any]:
     rng = np.random.default_rng(8)
     index = np.sort(rng.choice(900 * 5, 3000, replace=False))
     pairs = hr.Pairs(index // 5, index % 5)
@@ -72,11 +90,6 @@ def pair_answers(pool: dict[str, Any]) -> dict[str, Any]:
     given = {"pairs": pairs, "probabilities": probabilities, "embeddings": pool["embeddings"]}
     given["clusters"] = hr.cluster(pool["embeddings"], average_size=8, method="exact")
     given["labeled"] = np.flatnonzero(rng.random(3000) < 0.1)
-    strategies = {name: name for name in hr.PAIR_STRATEGIES} | {
-        "cluster-margin-pairs, all options": hr.ClusterMarginPairs(
-            margin_factor=4.0, power=1.0, by_class=True, per_row=2, class_quota=12
-        )
-    }
     return {
         name: hr.select_pairs(strategy, 40, seed=5, **given).index.tolist() for name, strategy in strategies.items()
     }
@@ -94,5 +107,14 @@ def make_answers() -> dict[str, Any]:
     }
 
 
+def control_answers() -> dict[str, Any]:
+    pool = make_pool()
+    return {
+        "select": select_rows({name: name for name in sorted(CONTROLS)}, pool),
+        "select_pairs": select_pairs({name: name for name in sorted(PAIR_CONTROLS)}, pool),
+    }
+
+
 if __name__ == "__main__":
     ANSWERS.write_text(json.dumps(make_answers(), indent=1) + "\n")
+    CONTROL_ANSWERS.write_text(json.dumps(control_answers(), indent=1) + "\n")

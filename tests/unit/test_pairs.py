@@ -12,7 +12,10 @@ from hedgerow import checks, pairs, scores
 
 N, CLASSES = 60, 5
 NAMES = list(hr.PAIR_STRATEGIES)
-DRAWN = ["cluster-margin", "cluster-margin-pairs", "stochastic-margin", "badge", "random"]
+DRAWN = [
+    "cluster-margin", "cluster-margin-pairs", "stochastic-margin", "badge", "random", "cluster-margin-shuffled",
+    "uniform-candidates", "cluster-margin-pairs-shuffled", "uniform-candidate-pairs",
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -40,7 +40,9 @@ def test_one_seed_one_answer(name, given):
     assert np.array_equal(first, hr.select(hr.STRATEGIES[name](), 50, **given, seed=3).rows)
 
 
-@pytest.mark.parametrize("name", ["cluster-margin", "stochastic-margin", "badge", "random"])
+@pytest.mark.parametrize(
+    "name", ["cluster-margin", "stochastic-margin", "badge", "random", "cluster-margin-shuffled", "uniform-candidates"]
+)
 def test_another_seed_another_answer(name, given):
     assert not np.array_equal(hr.select(name, 50, **given, seed=0).rows, hr.select(name, 50, **given, seed=1).rows)
 

@@ -15,6 +15,11 @@ WORTH_ESTIMATING = 10.0  # seconds: the estimate of shorter work is not printed
 # Written out, because importing them would take longer than `--help`; a test compares them with the originals.
 STRATEGY_NAMES = (
     "cluster-margin", "margin", "stochastic-margin", "entropy", "least-confidence", "badge", "coreset", "random",
+    "cluster-margin-shuffled", "uniform-candidates",
+)  # fmt: skip
+PAIR_STRATEGY_NAMES = (  # in addition, with --pairs
+    "cluster-margin-pairs", "cluster-margin-pairs-shuffled", "uniform-candidate-pairs", "cluster-margin-informed",
+    "random-informed",
 )  # fmt: skip
 FORMS = ".npy, .parquet, a folder of .parquet files, or a pattern such as 'part-*.parquet'"
 OUTPUTS = ".parquet, .csv or .jsonl file; - prints CSV (with --json: JSON lines)."
@@ -183,9 +188,9 @@ def select(
         str,
         typer.Option(
             metavar="NAME",
-            help=f"{', '.join(STRATEGY_NAMES[:-1])} or {STRATEGY_NAMES[-1]}. With --pairs also cluster-margin-pairs, "
-            "but not entropy and least-confidence.",
-            autocompletion=lambda: [*STRATEGY_NAMES, "cluster-margin-pairs"],
+            help=f"{', '.join(STRATEGY_NAMES[:-1])} or {STRATEGY_NAMES[-1]}. With --pairs also "
+            f"{', '.join(PAIR_STRATEGY_NAMES)}, but not entropy and least-confidence.",
+            autocompletion=lambda: [*STRATEGY_NAMES, *PAIR_STRATEGY_NAMES],
         ),
     ] = "cluster-margin",
     labeled: Annotated[

@@ -3,7 +3,7 @@
 In such a pool one does not label an example but answers whether it has a class. The strategies are those of `select`,
 adapted to pairs as in the paper: `margin`, `stochastic-margin` and `random` treat the pairs as a pool of their own,
 `badge` too, with two classes per pair; `cluster-margin` and `coreset` pick rows and then draw their pairs;
-`cluster-margin-pairs` is ours. Answers, training and metrics are not here.
+`cluster-margin-pairs` is ours, and so are the controls (`controls.py`). Answers, training and metrics are not here.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,12 @@ from hedgerow.errors import InputError, PoolExhaustedError
 from hedgerow.kernels import freeze
 from hedgerow.kernels.pairs import lower_rows
 from hedgerow.pairs.cluster_margin import ClusterMarginPairs
+from hedgerow.pairs.controls import (
+    InformedClusterMargin,
+    InformedRandom,
+    ShuffledClusterMarginPairs,
+    UniformCandidatePairs,
+)
 from hedgerow.pairs.files import Columns, NamedPairs, names_pairs, read_pairs
 from hedgerow.pairs.pairs import STEP, Pairs
 from hedgerow.pairs.two_steps import pick_by_rows
@@ -31,7 +37,9 @@ from hedgerow.strategies import (
     CoreSet,
     Margin,
     Random,
+    ShuffledClusterMargin,
     StochasticMargin,
+    UniformCandidates,
     check_picked,
     describe_options,
     inputs,
@@ -41,7 +49,17 @@ from hedgerow.strategies import (
 from hedgerow.strategies.inputs import ABSENT, Joined
 from hedgerow.strategies.view import NO_MASK
 
-__all__ = ["PAIR_STRATEGIES", "ClusterMarginPairs", "PairView", "Pairs", "select_pairs"]
+__all__ = [
+    "PAIR_STRATEGIES",
+    "ClusterMarginPairs",
+    "InformedClusterMargin",
+    "InformedRandom",
+    "PairView",
+    "Pairs",
+    "ShuffledClusterMarginPairs",
+    "UniformCandidatePairs",
+    "select_pairs",
+]
 
 PAIR_STRATEGIES: dict[str, type[Any]] = {
     "cluster-margin": ClusterMargin,
@@ -51,8 +69,14 @@ PAIR_STRATEGIES: dict[str, type[Any]] = {
     "badge": Badge,
     "coreset": CoreSet,
     "random": Random,
+    "cluster-margin-shuffled": ShuffledClusterMargin,
+    "uniform-candidates": UniformCandidates,
+    "cluster-margin-pairs-shuffled": ShuffledClusterMarginPairs,
+    "uniform-candidate-pairs": UniformCandidatePairs,
+    "cluster-margin-informed": InformedClusterMargin,
+    "random-informed": InformedRandom,
 }
-TWO_STEPS = (ClusterMargin, CoreSet)
+TWO_STEPS = (ClusterMargin, CoreSet)  # the first two controls as well, which are kinds of ClusterMargin
 OVER_PAIRS = (Margin, StochasticMargin, Badge, Random)  # they treat the pairs as a pool of rows
 GIVEN_AS = {
     "margins": "pass probabilities=...",

@@ -21,6 +21,7 @@ from hedgerow.progress import Progress, watch
 from hedgerow.strategies import inputs
 from hedgerow.strategies.badge import Badge
 from hedgerow.strategies.cluster_margin import ClusterMargin
+from hedgerow.strategies.controls import ShuffledClusterMargin, UniformCandidates
 from hedgerow.strategies.coreset import CoreSet
 from hedgerow.strategies.inputs import Joined
 from hedgerow.strategies.margin import Margin, StochasticMargin
@@ -38,7 +39,9 @@ __all__ = [
     "LeastConfidence",
     "Margin",
     "Random",
+    "ShuffledClusterMargin",
     "StochasticMargin",
+    "UniformCandidates",
     "View",
     "find_needs",
     "make",
@@ -54,6 +57,8 @@ STRATEGIES: dict[str, type[Any]] = {
     "random": Random,
     "entropy": Entropy,
     "least-confidence": LeastConfidence,
+    "cluster-margin-shuffled": ShuffledClusterMargin,
+    "uniform-candidates": UniformCandidates,
 }
 GIVEN_AS = {
     "margins": "pass probabilities=... or margins=... or logits=...",
