@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.experiments.findings import FEW_TRIALS, Comparison, Findings, compare_all, compare_pair, measure_areas
-from hedgerow.experiments.pages import mark_points, tabulate_points, tabulate_savings, tabulate_seconds, tabulate_sweep
+from hedgerow.experiments.pages import (
+    CREDIT,
+    mark_points,
+    tabulate_credits,
+    tabulate_points,
+    tabulate_savings,
+    tabulate_seconds,
+    tabulate_sweep,
+)
 from hedgerow.experiments.recipes import list_recipes
 from hedgerow.experiments.records import load_summary, restore_rounds
 from hedgerow.metrics import HIGHER_IS_BETTER
@@ -147,7 +155,8 @@ def describe_setting(result: dict[str, Any]) -> str:
     """The commands that run a recipe; sizes, trials, machine and date of the run shown."""
     recipe, name = result["recipe"], result["recipe"]["name"]
     needs_data = "" if recipe["dataset"] and recipe["dataset"]["name"] in NO_FILES else " --data DATA"
-    commands = f"```text\nhedgerow experiment run {name} --out {name}{needs_data} --jobs 2\n"
+    controls = " --with-controls" if any("control_of" in arm for arm in recipe["strategies"]) else ""
+    commands = f"```text\nhedgerow experiment run {name} --out {name}{needs_data} --jobs 2{controls}\n"
     commands += f"hedgerow experiment report {name}\n```"
     sizes = " and ".join(f"{size:,}" for size in recipe["batch_size"])
     trials = "one trial" if result["trials"] == 1 else f"{result['trials']} trials"
@@ -181,6 +190,8 @@ def describe_batches(result: dict[str, Any], found: Findings) -> str:
     parts += [table(tabulate_points(found.points))]
     areas = [spell(one) for one in found.comparisons if one.of == "area"]
     parts += [f"Area under the learning curve, minus {recipe['baseline']} in the same trial:", table(areas)]
+    if found.credits:
+        parts += [f"{CREDIT}, in the same trial:", table(tabulate_credits(recipe, found.credits))]
     if name in CLAIMS:
         parts += [
             "Claims of the paper, and the difference measured here:",

@@ -126,6 +126,40 @@ def test_the_report(whole: Path, run: Run) -> None:
     assert told == json.loads((whole / "summary.json").read_text())
 
 
+def test_a_run_with_controls_says_what_is_due_to_clusters(recipe: Path, whole: Path, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "controls"
+    done = run(*arguments(recipe, out, "--with-controls"))
+    assert done.code == 0, done.error
+    answer = run("experiment", "report", out)
+    assert answer.code == 0, answer.error
+    credited = answer.out[answer.out.index("credited to clusters: each strategy minus its controls") :]
+    shuffled, uniform = [line for line in credited.splitlines() if line.startswith("cluster-margin ")][:2]
+    assert "cluster-margin, shuffled clusters" in shuffled
+    assert "cluster-margin, uniform candidates" in uniform
+    page = (out / "report.html").read_text()
+    check_self_contained(page)
+    assert "Credited to clusters: each strategy minus its controls" in page
+    told = json.loads((out / "summary.json").read_text())
+    rounds = told["rounds"]
+    last = {
+        (name, trial): value
+        for name, trial, number, value in zip(
+            rounds["strategy"], rounds["trial"], rounds["round"], rounds["accuracy"], strict=True
+        )
+        if number == 2
+    }
+    differences = [
+        last["cluster-margin", trial] - last["cluster-margin, shuffled clusters", trial] for trial in range(2)
+    ]
+    credit = next(one for one in told["findings"][0]["credits"] if one["of"] == "last round")
+    assert credit["baseline"] == "cluster-margin, shuffled clusters"
+    assert credit["mean"] == pytest.approx(np.mean(differences))
+    plain = [line for line in read_values(whole) if "margin" in str(line)]
+    assert plain
+    assert [line for line in read_values(out) if line in plain] == plain  # the strategies of the recipe are as without
+    one_line(run(*arguments(recipe, out)), 1, "was started with controls", "--with-controls")
+
+
 def test_trials_of_two_machines_are_merged(recipe: Path, whole: Path, run: Run, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     assert run(*arguments(recipe, here, "--trials", 1)).code == 0

@@ -98,6 +98,31 @@ def test_files_name_pairs_and_answers_for_what_they_are(whole: Path) -> None:
     assert not set(first["pair"].to_pylist()) & set(later["pair"].to_pylist())
 
 
+def test_pairs_with_controls(recipe: Path, run: Run, few_words: None, tmp_path: Path) -> None:
+    text = recipe.read_text(encoding="utf-8").replace("rounds = 2", "rounds = 1")
+    start, *arms = text.split("[[strategies]]")
+    few = [arm for arm in arms if '"cluster-margin"' in arm or 'strategy = "cluster-margin-pairs"' in arm]
+    small = tmp_path / "small.toml"
+    small.write_text("[[strategies]]".join([start, *few[:2], '\nstrategy = "margin"\n']), encoding="utf-8")
+    answer = run("experiment", "run", small, "--out", tmp_path / "run", "--with-controls")
+    assert answer.code == 0, answer.error
+    answer = run("experiment", "report", tmp_path / "run", "--json")
+    assert answer.code == 0, answer.error
+    summary = json.loads(answer.out)
+    assert [(one["strategy"], one["baseline"]) for one in summary["findings"][0]["credits"] if one["of"] == "area"] == [
+        ("cluster-margin", "cluster-margin, shuffled clusters"),
+        ("cluster-margin", "cluster-margin, uniform candidates"),
+        ("cluster-margin", "cluster-margin, informed pairs"),
+        ("cluster-margin-pairs", "cluster-margin-pairs, shuffled clusters"),
+        ("cluster-margin-pairs", "cluster-margin-pairs, uniform candidates"),
+        ("cluster-margin, informed pairs", "random rows, informed pairs"),
+    ]
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    check_self_contained(page)
+    for words in ("Credited to clusters: each strategy minus its controls", "random second step", "choice of rows"):
+        assert words in page
+
+
 @pytest.fixture
 def few_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in for wordfreq in this process."""

@@ -1,4 +1,4 @@
-"""Answers of small cases, for `answers.json` and `control_answers.json`: changed code must not change what a seed gives.
+"""Answers of small cases, for `answers.json` and `control_answers.json`: new code must not change what a seed gives.
 
 Run `python tests/stored/make_answers.py` to write them again; do that only where a release means to change them.
 """

@@ -62,6 +62,14 @@ def run_recipe(
     first_trial: Annotated[
         int, typer.Option(help="First trial to run, counted from 0, if earlier trials are run on another machine.")
     ] = 0,
+    with_controls: Annotated[
+        bool,
+        typer.Option(
+            "--with-controls",
+            help="Add to every strategy with clusters the same strategy with shuffled clusters and without them; the "
+            "report shows what is due to the clusters.",
+        ),
+    ] = False,
     allow_programs: Annotated[
         bool, typer.Option("--allow-programs", help="Run the program that the recipe names; refused otherwise.")
     ] = False,
@@ -89,6 +97,7 @@ def run_recipe(
             engine=engine,
             trials=trials,
             first_trial=first_trial,
+            with_controls=with_controls,
             allow_programs=allow_programs,
             progress=progress,
         )

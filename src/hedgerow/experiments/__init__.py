@@ -1,5 +1,6 @@
 """Experiments: trials with known labels (paper, section 3). Recipes, datasets, resumable runs, reports."""
 
+from hedgerow.experiments.controls import add_controls
 from hedgerow.experiments.data.annotations import MultiLabel, annotate
 from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.pages import report_experiment
@@ -13,6 +14,7 @@ __all__ = [
     "Dataset",
     "MultiLabel",
     "Recipe",
+    "add_controls",
     "annotate",
     "list_recipes",
     "load_recipe",

@@ -3,7 +3,8 @@
 The strategies of a trial share its seed set, so they are compared within trials: the mean of the differences over
 trials and its t interval, after the first batch (which depends on one selection alone), after the last batch, and for
 the area under the whole curve. Several strategies are compared with one baseline, so each of m intervals has confidence
-1 - 0.05 / m (Bonferroni). A difference is significant if its interval excludes zero.
+1 - 0.05 / m (Bonferroni). A difference is significant if its interval excludes zero. A strategy with controls
+(`controls.py`) is also compared with each of them: the difference is credited to the idea that the control lacks.
 
 Label savings are those of Table 2 in the paper: the labels that a strategy needs to reach the best mean score of
 another one, in percent of the labels that the other had at that score. Between two rounds the mean curve is
@@ -100,6 +101,7 @@ class Findings:
     comparisons: tuple[Comparison, ...]
     seconds: Mapping[str, Mapping[str, float]]  # strategy -> part of a round -> median seconds
     select_bytes: Mapping[str, int | None]  # strategy -> the largest memory of a selection beyond its inputs
+    credits: tuple[Comparison, ...] = ()  # strategies minus their controls
 
     def to_json(self) -> dict[str, Any]:
         """In the types of JSON."""
@@ -110,6 +112,7 @@ class Findings:
         """The inverse of `to_json`."""
         kinds: dict[str, Any] = {"points": Point, "areas": Area, "savings": Saving, "comparisons": Comparison}
         parts = {key: tuple(kind(**one) for one in found[key]) for key, kind in kinds.items()}
+        parts["credits"] = tuple(Comparison(**one) for one in found.get("credits", ()))  # absent in earlier versions
         return cls(found["batch_size"], seconds=found["seconds"], select_bytes=found["select_bytes"], **parts)
 
 
@@ -126,6 +129,7 @@ def find(held: Held, batch_size: int, metric: str | None = None) -> Findings:
         tuple(compare_all(rounds, baseline, metric)),
         find_seconds(rounds),
         find_peaks(rounds),
+        tuple(compare_pairs(rounds, list_controlled(held.recipe), metric)),
     )
 
 
@@ -215,15 +219,33 @@ def reach(curve: Sequence[tuple[int, float]], level: float) -> float | None:
 
 def compare_all(rounds: Sequence[Round], baseline: str, metric: str) -> list[Comparison]:
     """Every other strategy minus the baseline: the score after the first and the last batch, and the area."""
+    others = [name for name in dict.fromkeys(done.strategy for done in rounds) if name != baseline]
+    return compare_pairs(rounds, [(name, baseline) for name in others], metric)
+
+
+def list_controlled(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(strategy, its control) for every control of a recipe as it is stored, in the order of the strategies."""
+    arms = recipe["strategies"]
+    return [
+        (ours["name"], control["name"])
+        for ours in arms
+        for control in arms
+        if ours["name"] in control.get("control_of", ())
+    ]
+
+
+def compare_pairs(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]], metric: str) -> list[Comparison]:
+    """Strategies minus others, with intervals that hold jointly: after the first and the last batch, and the area."""
+    if not pairs:
+        return []
     scores: dict[int, dict[str, dict[int, float]]] = {}
     for done in rounds:
         scores.setdefault(done.round, {}).setdefault(done.strategy, {})[done.trial] = done.values[metric]
     areas = measure_areas(rounds, metric)
-    others = [name for name in areas if name != baseline]
     return [
-        compare_pair(values[name], values[baseline], name, baseline, of, HIGHER_IS_BETTER[metric], len(others))
+        compare_pair(values[ours], values[theirs], ours, theirs, of, HIGHER_IS_BETTER[metric], len(pairs))
         for of, values in (("first round", scores[1]), ("last round", scores[max(scores)]), ("area", areas))
-        for name in others
+        for ours, theirs in pairs
     ]
 
 

@@ -1,8 +1,9 @@
 """The report of an experiment: tables for the terminal, one self-contained HTML file, and a summary for other pages.
 
 The page has the learning curves (mean and standard error) and their numbers, the label savings of Table 2 in the paper,
-the paired comparisons with their intervals, the seconds of prediction, selection and training, and the settings. With
-several batch sizes it begins with the difference of every strategy from the baseline, by batch size.
+the paired comparisons with their intervals, what each strategy gains over its controls, the seconds of prediction,
+selection and training, and the settings. With several batch sizes it begins with the difference of every strategy from
+the baseline, by batch size.
 """
 
 import json
@@ -29,6 +30,8 @@ from hedgerow.store import atomic_write
 
 Rows = tuple[dict[str, str], ...]
 
+CREDIT = "Credited to clusters: each strategy minus its controls"
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -46,6 +49,7 @@ class Summary:
             after = f", batches of {found.batch_size:,}" if len(self.findings) > 1 else ""
             tables[f"{self.held.recipe['metric']}{after}"] = tabulate_points(found.points)
             tables[f"minus {self.held.recipe['baseline']}{after}"] = tabulate_comparisons(found.comparisons)
+            tables[f"{CREDIT.lower()}{after}"] = tabulate_credits(self.held.recipe, found.credits)
             tables[f"labels needed to reach the best score of another strategy, in percent{after}"] = tabulate_savings(
                 found, reported
             )
@@ -112,6 +116,8 @@ def compose(summary: Summary) -> str:
         sections.append(Section(f"{name_metric(recipe['metric'])} by labels{after}", show_curves(held, found)))
         if found.comparisons:  # a single strategy has none
             sections.append(Section(f"Comparison with {recipe['baseline']}{after}", show_comparisons(held, found)))
+            if found.credits:
+                sections.append(Section(f"{CREDIT}{after}", show_credits(held, found)))
             sections.append(Section(f"Label savings{after}", show_savings(held, found)))
         sections.append(Section(f"Seconds per round{after}", show_seconds(held, found)))
     sections.append(Section("All metrics after the last round", render_table(tabulate_metrics(held))))
@@ -204,6 +210,16 @@ def show_comparisons(held: Held, found: Findings) -> str:
     )
 
 
+def show_credits(held: Held, found: Findings) -> str:
+    pairs = len({(one.strategy, one.baseline) for one in found.credits})
+    return (
+        f"{render_table(tabulate_credits(held.recipe, found.credits))}<p>A control is the strategy without one idea: "
+        "the difference is what the idea contributes, and a strategy is credited with no more than that. Paired t "
+        f"intervals in the same trials; those of a column hold jointly with {100 * (1 - SIGNIFICANCE):g} % confidence "
+        f"(Bonferroni, {count(pairs, 'comparison')}).</p>"
+    )
+
+
 def show_savings(held: Held, found: Findings) -> str:
     reported = held.recipe["reported_savings"]
     return (
@@ -237,10 +253,24 @@ def tabulate_comparisons(comparisons: Sequence[Comparison]) -> Rows:
     """One row per strategy: first round, last round and area, each with its interval and verdict."""
     rows: dict[str, dict[str, str]] = {}
     for one in comparisons:
-        interval = "" if one.low is None else f" [{one.low:+.4f}, {one.high:+.4f}]"
-        row = rows.setdefault(one.strategy, {"strategy": one.strategy})
-        row[one.of] = f"{one.mean:+.4f}{interval} {one.verdict}"
+        rows.setdefault(one.strategy, {"strategy": one.strategy})[one.of] = describe_difference(one)
     return tuple(rows.values())
+
+
+def tabulate_credits(recipe: Mapping[str, Any], credits: Sequence[Comparison]) -> Rows:
+    """One row per strategy and control: what the difference is credited to; first round, last round and area."""
+    lacks = {arm["name"]: arm.get("lacks", "") for arm in recipe["strategies"]}
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for one in credits:
+        start = {"strategy": one.strategy, "minus its control": one.baseline, "credited to": lacks[one.baseline]}
+        rows.setdefault((one.strategy, one.baseline), start)[one.of] = describe_difference(one)
+    return tuple(rows.values())
+
+
+def describe_difference(one: Comparison) -> str:
+    """The mean of a comparison, its interval and its verdict."""
+    interval = "" if one.low is None else f" [{one.low:+.4f}, {one.high:+.4f}]"
+    return f"{one.mean:+.4f}{interval} {one.verdict}"
 
 
 def tabulate_savings(found: Findings, reported: Mapping[str, Mapping[str, float]] | None = None) -> Rows:
@@ -296,7 +326,8 @@ def list_settings(held: Held) -> dict[str, str]:
     }
     for arm in recipe["strategies"]:
         clusters = f", clusters: {show_options(arm['clusters'])}" if "clusters" in arm else ""
-        settings[arm["name"]] = f"{arm['strategy']}{clusters}"
+        control = f", control of {', '.join(arm['control_of'])}" if "control_of" in arm else ""
+        settings[arm["name"]] = f"{arm['strategy']}{clusters}{control}"
     reached = sorted({f"{one['method']}: {one['average_size']:.3f}" for one in held.clusters})
     if reached:
         settings["average cluster sizes"] = "; ".join(reached)

@@ -21,6 +21,11 @@
     [[strategies]]                  # a strategy and its options; also a name, if two would have the same, and its own
     strategy = "cluster-margin"     # clusters = {...}, if they differ from those of the recipe
     margin_factor = 1.25
+    [[strategies]]                  # a control: the report shows the difference of cluster-margin from it
+    strategy = "cluster-margin-shuffled"
+    margin_factor = 1.25
+    control_of = "cluster-margin"   # a name or a list of names; --with-controls adds such arms itself
+    lacks = "clusters"              # what the difference is credited to
     [reported_savings.cluster-margin]  # optional, published numbers: percent of the labels of margin that it needed
     margin = 71
 
@@ -67,16 +72,31 @@ def name_slug(name: str) -> str:
 
 @dataclass(frozen=True)
 class Arm:
-    """One strategy of an experiment, and its name in the results."""
+    """One strategy of an experiment, and its name in the results.
+
+    control_of: the names of the strategies that are compared with this one as their control; `lacks` is the idea that
+    it lacks, to which the difference is credited.
+    """
 
     name: str
     strategy: Any
     clusters: Clustering = DEFAULT_CLUSTERS
+    control_of: tuple[str, ...] = ()
+    lacks: str = ""
 
     @property
     def needs(self) -> frozenset[str]:
         """The inputs that it needs; a plain callable that declares nothing gets all of them."""
         return find_needs(self.strategy)
+
+    def describe(self) -> dict[str, Any]:
+        """Its settings in the types of JSON; only what applies."""
+        settings: dict[str, Any] = {"name": self.name, "strategy": repr(self.strategy)}
+        if "clusters" in self.needs:
+            settings["clusters"] = asdict(self.clusters)
+        if self.control_of:
+            settings |= {"control_of": list(self.control_of), "lacks": self.lacks}
+        return settings
 
 
 @dataclass(frozen=True)
@@ -121,6 +141,8 @@ class Recipe:
             for name in (ours, *others):
                 checks.option(name, "strategy in reported_savings", names)
         for arm in self.strategies:
+            for name in arm.control_of:
+                checks.option(name, f"control_of of {arm.name!r}", [other for other in names if other != arm.name])
             lacks = arm.needs & {"embeddings", "clusters"} if not getattr(self.model, "embeddings", True) else None
             if lacks:
                 raise InputError(
@@ -149,11 +171,7 @@ class Recipe:
             "batch_size": list(self.batch_size),
             "dataset": None if self.dataset is None else _listed(asdict(self.dataset)),
             "model": None if self.model is None else {"kind": type(self.model).__name__} | _listed(asdict(self.model)),
-            "strategies": [
-                {"name": arm.name, "strategy": repr(arm.strategy)}
-                | ({"clusters": asdict(arm.clusters)} if "clusters" in arm.needs else {})
-                for arm in self.strategies
-            ],
+            "strategies": [arm.describe() for arm in self.strategies],
         }
 
 
@@ -220,18 +238,34 @@ def read_arm(given: Mapping[str, Any], clusters: Clustering, strategies: Mapping
     known = checks.option(table.pop("strategy"), "strategy", strategies)
     name = table.pop("name", known)
     own = table.pop("clusters", {})
+    control_of, lacks = _read_control(table, name)
     if own and "clusters" not in find_needs(known, strategies):
         raise InputError(f"the strategy {known!r} does not use clusters: remove its clusters = ...")
     if not isinstance(name, str) or not name:
         raise InputError(f"the name of a strategy must be text, got {name!r}")
-    keys = [entry.name for entry in fields(strategies[known])] + ["strategy", "name", "clusters"]
+    keys = [entry.name for entry in fields(strategies[known])] + ["strategy", "name", "clusters", "control_of", "lacks"]
     for key in table:
         checks.option(key, f"key in [[strategies]] {known}", keys)
     try:
         strategy = make(known, table, strategies)
     except InputError as error:
         raise InputError(f"[[strategies]] {known}: {error}") from error
-    return Arm(name, strategy, read_clustering(own, clusters, f"the clusters of {name!r}"))
+    return Arm(name, strategy, read_clustering(own, clusters, f"the clusters of {name!r}"), control_of, lacks)
+
+
+def _read_control(table: dict[str, Any], name: str) -> tuple[tuple[str, ...], str]:
+    """Take `control_of` (a name or several) and `lacks` out of a table of [[strategies]]."""
+    given, lacks = table.pop("control_of", []), table.pop("lacks", "")
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        raise InputError(f"control_of of {name!r} must be the name of a strategy or a list of names, got {given!r}")
+    if not isinstance(lacks, str):
+        raise InputError(f"lacks of {name!r} must be text, got {lacks!r}")
+    if lacks and not names:
+        raise InputError(
+            f"the strategy {name!r} has lacks = {lacks!r}, but no control_of: name what it is a control of"
+        )
+    return tuple(names), lacks
 
 
 def read_clustering(table: Mapping[str, Any], otherwise: Clustering, where: str) -> Clustering:

@@ -23,6 +23,7 @@ from typing import Any
 from hedgerow import __version__, checks
 from hedgerow.engines import open_engine
 from hedgerow.errors import InputError, StoreError
+from hedgerow.experiments.controls import add_controls
 from hedgerow.experiments.data.annotations import MultiLabel
 from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.recipes import Recipe, load_recipe
@@ -42,6 +43,10 @@ OLD_FOLDER = (
     "{} was written by an earlier version of hedgerow: it can be reported and merged, but not continued. Use a new "
     "folder (with --first-trial for trials that are not in the old one)"
 )
+WITH_CONTROLS = (
+    "{} was started with controls: continue it with --with-controls (with_controls=True), or use a new folder"
+)
+WITHOUT_CONTROLS = "{} was started without controls: continue it without them, or use a new folder for a run with them"
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ def run_experiment(
     first_trial: int = 0,
     dataset: Dataset | MultiLabel | None = None,
     trainer: Trainer | PairTrainer | None = None,
+    with_controls: bool = False,
     allow_programs: bool = False,
     progress: Progress | None = None,
 ) -> Held:
@@ -84,10 +90,14 @@ def run_experiment(
     first_trial: the first trial to run, if another machine runs the earlier ones; `report_experiment` merges their
     folders. dataset, trainer: your own, in place of the recipe's; with several processes they must be picklable. The
     folder records its recipe and its data, but not a trainer of your own: use a new folder for another trainer.
+    with_controls: add to every strategy that uses clusters the same strategy without them (`add_controls`), so that the
+    report shows what is due to the clusters.
     allow_programs: run the program that a recipe names (a model of kind "program"); such a recipe is refused otherwise.
     """
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe)
+    if with_controls:
+        recipe = add_controls(recipe, None if dataset is None else dataset.task.unit)
     engine = _name_engine(jobs, engine)
     numbers = _number_trials(recipe.trials if trials is None else trials, first_trial)
     data = None if data is None else Path(data)
@@ -256,9 +266,12 @@ def _claim(folder: Path, recipe: Recipe, dataset: Dataset | MultiLabel, unit: st
     """Create the folder of this run, or check that it belongs to it; the number of trials may grow."""
     if (folder / "run.json").is_file():
         with refuse_damage(folder):
-            old = has_old_names(json.loads((folder / "run.json").read_text())["settings"]["recipe"])
-        if old:
+            stored = json.loads((folder / "run.json").read_text())["settings"]["recipe"]
+            had_controls = any("control_of" in arm for arm in stored["strategies"])
+        if has_old_names(stored):
             raise StoreError(OLD_FOLDER.format(folder))
+        if had_controls != any(arm.control_of for arm in recipe.strategies):
+            raise StoreError((WITH_CONTROLS if had_controls else WITHOUT_CONTROLS).format(folder))
     settings = {"recipe": recipe.describe(), "unit": unit, "version": __version__}
     open_checkpoints(folder, dataset.marks, settings)
     if not (folder / "about.json").exists():

@@ -1,0 +1,107 @@
+"""The controls of a recipe: its strategies without the idea that they are credited for.
+
+Clusters are credited only for what a strategy gains over the same strategy with shuffled clusters, or over a uniform
+draw from the same candidates. Over pairs, the second of the paper's two steps has a control as well. `add_controls`
+adds an arm for each; `findings.py` compares every strategy with its own.
+
+What it does not do: define the controls (`strategies/controls.py`, `pairs/controls.py`).
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from hedgerow.errors import InputError
+from hedgerow.experiments.recipes import Arm, Recipe
+from hedgerow.pairs import (
+    ClusterMarginPairs,
+    InformedClusterMargin,
+    InformedRandom,
+    ShuffledClusterMarginPairs,
+    UniformCandidatePairs,
+)
+from hedgerow.strategies import ClusterMargin, ShuffledClusterMargin, UniformCandidates
+
+
+@dataclass(frozen=True)
+class Control:
+    """What to add for a strategy: the end of the control's name, the idea that it lacks, and how to make it.
+
+    If `name` is given, it is the whole name: strategies with different options share this control.
+    """
+
+    suffix: str
+    lacks: str
+    make: Callable[[Any], Any]
+    name: str = ""
+
+
+def _copy_options(kind: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda strategy: kind(**asdict(strategy))
+
+
+def _inform(strategy: ClusterMargin) -> InformedClusterMargin:
+    return InformedClusterMargin(strategy.margin_factor, strategy.power)
+
+
+CLUSTERS, ROUND_ROBIN = "clusters", "clusters and round-robin"
+BY_ROWS = (
+    Control("shuffled clusters", CLUSTERS, _copy_options(ShuffledClusterMargin)),
+    Control("uniform candidates", ROUND_ROBIN, _copy_options(UniformCandidates)),
+)
+BY_PAIRS = (
+    Control("shuffled clusters", CLUSTERS, _copy_options(ShuffledClusterMarginPairs)),
+    Control("uniform candidates", ROUND_ROBIN, _copy_options(UniformCandidatePairs)),
+)
+SECOND_STEP = Control("informed pairs", "random second step", _inform)
+SHUFFLED_INFORMED = Control("shuffled clusters", CLUSTERS, lambda strategy: replace(strategy, shuffle_clusters=True))
+CHOICE_OF_ROWS = Control("", "choice of rows", lambda strategy: InformedRandom(), name="random rows, informed pairs")
+
+
+def add_controls(recipe: Recipe, unit: str | None = None) -> Recipe:
+    """The recipe with the controls of every strategy that uses clusters; those it has already are not added again.
+
+    unit: "row" or "pair", if the recipe has no dataset. A strategy whose candidates are the batch itself (a factor
+    of 1, no limits) picks the same with any clusters, so it gets no controls of them. A recipe to which nothing can be
+    added is refused.
+    """
+    unit = recipe.unit or unit or "row"
+    arms = list(recipe.strategies)
+    for arm in recipe.strategies:
+        for control in list_controls(arm.strategy, unit):
+            added = _add(arms, arm, control)
+            if control is SECOND_STEP:
+                _add(arms, added, CHOICE_OF_ROWS)
+    if not any(arm.control_of for arm in arms):
+        raise InputError(
+            f"the recipe {recipe.name!r} has no strategy that controls are known for, such as cluster-margin: run it "
+            "without --with-controls (with_controls=False)"
+        )
+    return replace(recipe, strategies=tuple(arms))
+
+
+def list_controls(strategy: Any, unit: str) -> tuple[Control, ...]:
+    """The controls of a strategy in a pool of rows or of pairs; none for strategies that are not credited clusters."""
+    if type(strategy) is ClusterMargin:
+        controls = BY_ROWS if strategy.margin_factor > 1 else ()
+        return controls if unit == "row" else (*controls, SECOND_STEP)
+    if type(strategy) is ClusterMarginPairs:
+        limited = strategy.per_row is not None or strategy.class_quota is not None
+        return BY_PAIRS if strategy.margin_factor > 1 or limited else ()
+    if type(strategy) is InformedClusterMargin and not strategy.shuffle_clusters:
+        return (SHUFFLED_INFORMED, CHOICE_OF_ROWS) if strategy.margin_factor > 1 else (CHOICE_OF_ROWS,)
+    return ()
+
+
+def _add(arms: list[Arm], arm: Arm, control: Control) -> Arm:
+    """Add a control of `arm` to the arms, or mark the arm that is the same already; returns it."""
+    name = control.name or f"{arm.name}, {control.suffix}"
+    made = Arm(name, control.make(arm.strategy), arm.clusters, (arm.name,), control.lacks)
+    for place, other in enumerate(arms):
+        same = other.strategy == made.strategy and type(other.strategy) is type(made.strategy)
+        if same and ("clusters" not in made.needs or other.clusters == made.clusters):
+            known = (*other.control_of, *(one for one in made.control_of if one not in other.control_of))
+            arms[place] = replace(other, control_of=known, lacks=other.lacks or made.lacks)
+            return arms[place]
+    arms.append(made)
+    return made
