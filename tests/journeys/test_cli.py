@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -205,7 +206,7 @@ def test_every_strategy_by_name(files: Path, run: Run, strategy: str) -> None:
 
 
 def test_the_help_names_every_strategy(files: Path, run: Run) -> None:
-    shown = " ".join(run("select", "--help").out.split())
+    shown = re.sub(r"-\n +", "-", run("select", "--help").out)  # a line may end behind a hyphen of a name
     for strategy in [*hr.STRATEGIES, *hr.PAIR_STRATEGIES]:
         assert strategy in shown
 
