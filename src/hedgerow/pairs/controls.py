@@ -61,7 +61,7 @@ class InformedClusterMargin:
     The rows are those of `ClusterMargin`, or with `shuffle_clusters` of `ShuffledClusterMargin`, and the pairs are in
     the order of the rows; ties by lowest pair. If fewer than k rows have an unlabeled pair, each gives its lowest, then
     its second lowest, and so on; of the last of these passes the lowest margins are taken. Time and memory as for
-    `ClusterMargin` over pairs, and a sort of the unlabeled pairs of the picked rows with 40 bytes for each.
+    `ClusterMargin` over pairs, 8 bytes per row, and a sort of the unlabeled pairs of the picked rows with 48 for each.
     """
 
     margin_factor: float = 10.0
@@ -82,8 +82,8 @@ class InformedClusterMargin:
 class InformedRandom:
     """Rows drawn uniformly from those with an unlabeled pair; of each, the unlabeled pair with the lowest margin.
 
-    Order and ties as in `InformedClusterMargin`. O(m + n) time, 1 byte per pair, 10 per row, and a sort of the
-    unlabeled pairs of the picked rows with 40 bytes for each.
+    Order and ties as in `InformedClusterMargin`. O(m + n) time, 2 bytes per pair, 18 per row, and a sort of the
+    unlabeled pairs of the picked rows with 48 for each.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"margins"})
