@@ -4,33 +4,41 @@
 
 A result file is the `summary.json` that `hedgerow experiment report` writes, under the recipe's name. The pages are
 written by hand, except for marked numbers (marks.py) and parts from `<!-- generated: NAME -->` to `<!-- end -->`.
-The paper's claims are listed here as pairs of strategies; whether one is replicated is computed from the trials, with
-the same paired intervals as in the reports (over the area under the learning curve).
+Comparisons and savings in the result files are computed again from their rounds first, so that they follow from the
+present definitions; verdicts on the pages are those of the files.
 """
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hedgerow.experiments.findings import FEW_TRIALS, Comparison, Findings, compare_all, compare_pair, measure_areas
+from hedgerow.experiments.claims import BY_CLUSTERS, CIFAR, CLAIMS, OPEN_IMAGES, SVHN, Claim
+from hedgerow.experiments.findings import EQUIVALENCE, SIGNIFICANCE, Comparison, Findings, find_all, gather_family
 from hedgerow.experiments.pages import (
     CREDIT,
+    explain_verdicts,
     mark_points,
+    note_seed_best,
+    tabulate_claims,
+    tabulate_comparisons,
     tabulate_credits,
+    tabulate_further,
     tabulate_points,
     tabulate_savings,
     tabulate_seconds,
     tabulate_sweep,
 )
 from hedgerow.experiments.recipes import list_recipes
-from hedgerow.experiments.records import load_summary, restore_rounds
-from hedgerow.metrics import HIGHER_IS_BETTER
+from hedgerow.experiments.records import load_summary, read_summary
 from hedgerow.report import draw_curves, frame_figure
 from marks import fill
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "experiments" / "results"
+PREVIEW = HERE.parent / "experiments" / "controls-preview.json"  # not of a recipe: what a separate run measured
 FIGURES = HERE / "figures"
 OVERVIEW = HERE / "results.md"
 PAGES = HERE / "results"
@@ -48,32 +56,24 @@ COMPARED = (
 )  # fmt: skip
 SAVINGS = (
     "Labels that the strategy in the row needs to reach the best mean score of the strategy in the column, in percent "
-    "of the labels at which the latter reaches it (a dash: never reached):"
+    "of the labels at which the latter reaches it. A dash: never reached. These are ratios of mean curves, without "
+    "intervals."
 )
-# A strategy that visits clusters in turn, and the one it is compared with: lowest margins, and a draw by margins.
-BY_CLUSTERS = (("cluster-margin-pairs", "margin"), ("cluster-margin-pairs, power 1", "stochastic-margin"))
-# What the paper reports: (strategy, relation, other strategy). "above" is better, "level" is no difference.
-SMALL = (
-    ("cluster-margin", "above", "margin"), ("cluster-margin", "above", "badge"), ("cluster-margin", "above", "coreset"),
-    ("cluster-margin", "above", "random"), ("badge", "level", "margin"), ("coreset", "not above", "random"),
-)  # fmt: skip
-SVHN = (
-    ("cluster-margin", "level", "margin"), ("cluster-margin", "above", "badge"), ("cluster-margin", "above", "coreset"),
-    ("cluster-margin", "above", "random"), ("margin", "above", "badge"), ("coreset", "not above", "random"),
-)  # fmt: skip
-LARGE = tuple(("cluster-margin", "above", other) for other in ("margin", "badge", "coreset", "random"))
-CLAIMS: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "cifar10": SMALL, "cifar10-vgg16": SMALL, "cifar100": SMALL, "cifar100-vgg16": SMALL,
-    "svhn": SVHN, "svhn-vgg16": SVHN, "covtype": LARGE,
-    "wordlangs": (*LARGE, ("cluster-margin", "not above", "cluster-margin, assign")), "wordlangs-million": LARGE,
-    "wordlangs-typos": LARGE, "delicious": LARGE, "bibtex": LARGE, "tmc2007": LARGE,
-    "corel5k": LARGE, "enron": LARGE, "goemotions": LARGE,
-    "ablation-badge": (("badge, 10 partitions", "level", "badge, 1 partition"),),
-    "ablation-clusters": (
-        ("cluster-margin, certified", "not above", "cluster-margin, assign"),
-        ("cluster-margin, multiround", "level", "cluster-margin, certified"),
-    ),
+OPTION = re.compile(r"(\w+)=([^,)]+)")  # in the repr of a strategy
+# The paper's settings: of section 3.3, and of section 3.2, where they depend on the batch size.
+IMAGES = {
+    "data": "CIFAR-10, CIFAR-100, SVHN", "model": "VGG-16", "seed set": "10,000", "labels per batch": "5,000",
+    "rounds": "4", "trials": "10", "candidates k_m": "1.25 times the batch", "average cluster size": "1.25 or more",
+    "partitions of badge": "1 (CIFAR-100: more, number not given)", "partitions of coreset": "1",
 }  # fmt: skip
+LARGE = {
+    "data": "Open Images, 9.01 million rows, 19,957 classes", "model": "ResNet-101", "seed set": "300,000",
+    "labels per batch": "100,000 and 1,000,000", "rounds": "10", "trials": "3",
+    "candidates k_m": "10 times the batch: at 1,000,000 more than the rows of the pool",
+    "average cluster size": "10 or more", "partitions of badge": "20 and 200", "partitions of coreset": "1 and 20",
+}  # fmt: skip
+AS_IMAGES = ("cifar10", "cifar100", "svhn", "ablation-badge", "ablation-clusters")
+GROUPS = {"Section 3.3, CIFAR": CIFAR, "Section 3.3, SVHN": SVHN, "Section 3.2, Open Images": OPEN_IMAGES}
 
 
 def text(path: Path) -> str:
@@ -103,12 +103,21 @@ def read(name: str) -> dict[str, Any]:
     return result
 
 
+def refresh(path: Path) -> None:
+    """Compute the comparisons and savings of a result file again, from its rounds."""
+    result, held = json.loads(path.read_text()), read_summary(path)
+    for stored, found in zip(result["findings"], find_all(held), strict=True):
+        stored |= {key: found.to_json()[key] for key in ("savings", "comparisons", "credits")}
+    result["family"] = asdict(gather_family(held.recipe))
+    path.write_text(json.dumps(result))
+
+
 def overview(results: Sequence[dict[str, Any]]) -> str:
     """One row per recipe and batch size: the area under each strategy's learning curve minus that of margin."""
     rows = []
     for result in results:
         for found in map(Findings.from_json, result["findings"]):
-            areas = {one.strategy: one for one in found.comparisons if (one.of, one.baseline) == ("area", "margin")}
+            areas = {one.strategy: one for one in found.minus("margin") if one.of == "area"}
             if "cluster-margin" in areas:
                 cells = {name: mark(areas[name]) if name in areas else "" for name in COMPARED}
                 rows.append(name_run(result, found.batch_size) | cells)
@@ -119,17 +128,54 @@ def compare_round_robin(results: Sequence[dict[str, Any]]) -> str:
     """One row per recipe with pairs: strategies with the round-robin over clusters minus those without it."""
     rows = []
     for result in results:
-        recipe = result["recipe"]
-        for batch_size, rounds in restore_rounds(result).items():
-            row = name_run(result, batch_size)
+        for found in map(Findings.from_json, result["findings"]):
+            row = name_run(result, found.batch_size)
             for ours, theirs in BY_CLUSTERS:
-                both = [done for done in rounds if done.strategy in (ours, theirs)]
-                if len({done.strategy for done in both}) == 2:
-                    means = {one.of: mark(one) for one in compare_all(both, theirs, recipe["metric"])}
-                    row |= {f"{ours}: {of}": means[of] for of in ("first round", "area")}
+                for of in ("first round", "area"):
+                    one = found.look_up(ours, theirs, of)
+                    row |= {f"{ours}: {of}": mark(one)} if one else {}
             if len(row) == 3 + 2 * len(BY_CLUSTERS):
                 rows.append(row)
     return table(rows) if rows else ""
+
+
+def judge_claims(results: Sequence[dict[str, Any]]) -> str:
+    """Every claim of the paper with its verdict on every recipe that can test it."""
+    parts = []
+    for heading, claims in GROUPS.items():
+        rows = [
+            name_run(result, found.batch_size) | judge_recipe(found, result["recipe"]["name"], claims)
+            for result in results
+            if CLAIMS.get(result["recipe"]["name"]) is claims
+            for found in map(Findings.from_json, result["findings"])
+        ]
+        parts += [f"{heading}:", table(rows)] if rows else []
+    return "\n\n".join(parts)
+
+
+def judge_recipe(found: Findings, recipe: str, claims: Sequence[Claim]) -> dict[str, str]:
+    """Claim -> whether it is replicated; empty where the recipe lacks a strategy."""
+    judged = {claim: claim.judge(one.verdict) for claim, one in found.check_claims(recipe)}
+    return {str(claim): judged.get(claim, "") for claim in claims}
+
+
+def explain_margins(_: Sequence[dict[str, Any]]) -> str:
+    """The meaning of verdicts, with the margins of equivalence and the confidence as the program has them."""
+    margins: dict[float, list[str]] = {}
+    for metric, delta in EQUIVALENCE.items():
+        margins.setdefault(delta, []).append(metric.replace("_", " "))
+    deltas = "; ".join(f"{delta:g} for {', '.join(names)}" for delta, names in margins.items())
+    return f"""- **Equal within δ**: the interval of the difference lies between −δ and δ, even if it excludes zero. δ
+  was fixed before any verdict was computed: {deltas}. A fifth of a point of accuracy or average precision is too little
+  to see in the paper's curves, whose claims are about gaps that can be seen.
+- **Better** or **worse**: otherwise, the interval excludes zero.
+- **Undecided**: neither. This is no evidence for equality, and confirms no claim.
+- **One trial**: there is no interval, so there is no verdict.
+
+Intervals are paired t intervals. The correction (Bonferroni) covers all comparisons of a recipe's page, of all its
+tables and batch sizes: with m comparisons, each interval has a confidence of 1 − {SIGNIFICANCE:g}/m, and all of them
+hold jointly with {100 * (1 - SIGNIFICANCE):g} % confidence. Each page states its m. Over the pages together there is no
+further correction. With three trials only large differences can be decided in this way."""
 
 
 def list_missing(results: Sequence[dict[str, Any]]) -> str:
@@ -147,22 +193,83 @@ def name_run(result: dict[str, Any], batch_size: int) -> dict[str, str]:
 
 
 def mark(one: Comparison) -> str:
-    """A mean difference; bold if it is significant."""
-    return f"{one.mean:+.4f}" if one.verdict == "undecided" else f"**{one.mean:+.4f}**"
+    """A mean difference: bold if better or worse, with an equals sign if equal within the margin."""
+    if one.verdict in ("better", "worse"):
+        return f"**{one.mean:+.4f}**"
+    return f"{one.mean:+.4f} =" if one.verdict.startswith("equal") else f"{one.mean:+.4f}"
 
 
 def describe_setting(result: dict[str, Any]) -> str:
-    """The commands that run a recipe; sizes, trials, machine and date of the run shown."""
+    """The commands that run a recipe, the machine, the settings here and in the paper, and what verdicts mean."""
     recipe, name = result["recipe"], result["recipe"]["name"]
     needs_data = "" if recipe["dataset"] and recipe["dataset"]["name"] in NO_FILES else " --data DATA"
     controls = " --with-controls" if any("control_of" in arm for arm in recipe["strategies"]) else ""
     commands = f"```text\nhedgerow experiment run {name} --out {name}{needs_data} --jobs 2{controls}\n"
     commands += f"hedgerow experiment report {name}\n```"
-    sizes = " and ".join(f"{size:,}" for size in recipe["batch_size"])
-    trials = "one trial" if result["trials"] == 1 else f"{result['trials']} trials"
-    run = f"Seed set of {recipe['seed_size']:,}, {recipe['rounds']} rounds of {sizes}, {trials}"
-    rough = " With so few trials the intervals are rough." if 1 < result["trials"] < FEW_TRIALS else ""
-    return f"{commands}\n\n{run}; {', '.join(f'{key} {value}' for key, value in result['machine'].items())}.{rough}"
+    machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
+    parts = [commands, f"Measured on: {machine}.", "## Settings", table(list_protocol(result))]
+    if candidates := list_candidates(result):
+        parts += ["Candidates k_m of each batch, and their share of the rows of the pool:", table(candidates)]
+    return "\n\n".join([*parts, "## Verdicts", explain_verdicts(recipe, result["trials"])])
+
+
+def list_protocol(result: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The settings of a run next to those of the paper; only those that the recipe has."""
+    recipe = result["recipe"]
+    arms = {arm["name"]: dict(OPTION.findall(arm["strategy"])) for arm in recipe["strategies"]}
+    rows = {clustering["n"] for clustering in result["clusters"]}
+    sizes = {f"{arm['clusters']['average_size']:g}" for arm in recipe["strategies"] if "clusters" in arm}
+    factors = {name: float(options["margin_factor"]) for name, options in arms.items() if "margin_factor" in options}
+    here = {
+        "data": (recipe["dataset"] or {}).get("name", "") + (f", {max(rows):,} rows in the pool" if rows else ""),
+        "model": (recipe["model"] or {}).get("kind", ""),
+        "seed set": f"{recipe['seed_size']:,}",
+        "labels per batch": " and ".join(f"{size:,}" for size in recipe["batch_size"]),
+        "rounds": str(recipe["rounds"]),
+        "trials": str(result["trials"]),
+        "candidates k_m": "; ".join(f"{name}: {factor:g} times the batch" for name, factor in factors.items()),
+        "average cluster size": " and ".join(sorted(sizes)),
+        **{
+            f"partitions of {kind}": ", ".join(
+                arms[name]["partitions"]
+                + (", labeled rows split too" if "split_labeled=True" in arm["strategy"] else "")
+                for arm in recipe["strategies"]
+                if (name := arm["name"]).split(",")[0] == kind
+            )
+            for kind in ("badge", "coreset")
+        },
+    }
+    paper = IMAGES if recipe["name"] in AS_IMAGES else LARGE
+    return [{"setting": key, "here": value, "paper": paper[key]} for key, value in here.items() if value]
+
+
+def list_candidates(result: Mapping[str, Any]) -> list[dict[str, str]]:
+    """For every strategy with a margin factor: how many candidates it has, by batch size.
+
+    Strategies that choose pairs have pairs as candidates; result files do not have the number of pairs of the pool.
+    """
+    recipe = result["recipe"]
+    pool = max((clustering["n"] for clustering in result["clusters"]), default=0)
+    rows = []
+    for arm in recipe["strategies"]:
+        factor = dict(OPTION.findall(arm["strategy"])).get("margin_factor")
+        if factor and pool:
+            in_pairs = arm["strategy"].startswith("ClusterMarginPairs")
+            cells = {
+                f"batches of {size:,}": show_candidates(float(factor) * size, None if in_pairs else pool)
+                for size in recipe["batch_size"]
+            }
+            rows.append({"strategy": arm["name"]} | cells)
+    return rows
+
+
+def show_candidates(candidates: float, pool: int | None) -> str:
+    """The number of candidates with its share of the pool; None for pairs."""
+    if pool is None:
+        return f"{candidates:,.0f} pairs"
+    if candidates >= pool:
+        return f"{candidates:,.0f} rows: more than the pool has, so margins play no part"
+    return f"{candidates:,.0f} rows, {100 * candidates / pool:.0f} %"
 
 
 def describe_sweep(result: dict[str, Any]) -> str:
@@ -173,7 +280,7 @@ def describe_sweep(result: dict[str, Any]) -> str:
     for of in result["sweep"]:
         parts += [f"{recipe['metric']} after the {of}, minus {recipe['baseline']}, by batch size:"]
         parts += [show_figure(name, f"sweep-{of.split()[0]}", f"{of}, minus {recipe['baseline']}, by batch size")]
-        parts += [table(tabulate_sweep(findings, of))]
+        parts += [table(tabulate_sweep(findings, of, recipe["baseline"]))]
     return "\n\n".join(parts)
 
 
@@ -188,62 +295,29 @@ def describe_batches(result: dict[str, Any], found: Findings) -> str:
     parts = [f"## Batches of {rows:,}"]
     parts += [show_figure(name, str(rows), f"{recipe['metric']} by labels, batches of {rows:,}")]
     parts += [table(tabulate_points(found.points))]
-    areas = [spell(one) for one in found.comparisons if one.of == "area"]
-    parts += [f"Area under the learning curve, minus {recipe['baseline']} in the same trial:", table(areas)]
+    compared = table(tabulate_comparisons(found.minus(recipe["baseline"])))
+    parts += [f"Minus {recipe['baseline']} in the same trial, with intervals and verdicts:", compared]
     if found.credits:
         parts += [f"{CREDIT}, in the same trial:", table(tabulate_credits(recipe, found.credits))]
-    if name in CLAIMS:
-        parts += [
-            "Claims of the paper, and the difference measured here:",
-            table(check_claims(result, rows, CLAIMS[name])),
-        ]
-    savings = table(tabulate_savings(found, recipe.get("reported_savings")))
-    parts += [SAVINGS, savings]
+    if claims := tabulate_claims(found, name):
+        parts += ["Claims of the paper, for the area under the learning curve:", table(claims)]
+    if further := tabulate_further(found, recipe):
+        parts += ["Further comparisons:", table(further)]
+    parts += [f"{SAVINGS}{note_seed_best(found)}", table(tabulate_savings(found, recipe.get("reported_savings")))]
     return "\n\n".join([*parts, "Median seconds per round:", table(tabulate_seconds(found))])
+
+
+def quote_preview(result: dict[str, Any]) -> str:
+    """The tables of a separate run with further arms, and where they come from."""
+    preview = json.loads(PREVIEW.read_text())
+    parts = [preview["origin"]]
+    for name in preview["pages"][result["recipe"]["name"]]:
+        parts += [f"{preview['tables'][name]['caption']}:", table(preview["tables"][name]["rows"])]
+    return "\n\n".join(parts)
 
 
 def show_figure(name: str, which: str, label: str) -> str:
     return f"![{name}: {label}](../figures/{name}-{which}.svg)"
-
-
-def spell(one: Comparison) -> dict[str, str]:
-    """A comparison as the cells of a table."""
-    interval = "" if one.low is None else f"{one.low:+.4f} to {one.high:+.4f}"
-    return {"strategy": one.strategy, "mean": f"{one.mean:+.4f}", "interval": interval, "verdict": one.verdict}
-
-
-def check_claims(
-    result: dict[str, Any], batch_size: int, claims: Sequence[tuple[str, str, str]]
-) -> list[dict[str, str]]:
-    """Each claim of the paper with the paired difference found here."""
-    metric = result["recipe"]["metric"]
-    areas = measure_areas(restore_rounds(result)[batch_size], metric)
-    rows = []
-    for ours, relation, theirs in claims:
-        pair = (areas[ours], areas[theirs], ours, theirs, "area")
-        found = compare_pair(*pair, higher_is_better=HIGHER_IS_BETTER[metric], comparisons=len(claims))
-        cells = spell(found)
-        claim = f"{ours} is {relation} {'with' if relation == 'level' else ''} {theirs}".replace("  ", " ")
-        rows.append(
-            {"claim": claim, "difference here": cells["mean"], "interval": cells["interval"]}
-            | {"replicated": judge(relation, found.verdict) if found.trials > 1 else "undecided: one trial"}
-        )
-    return rows
-
-
-def judge(relation: str, verdict: str) -> str:
-    """Whether a claim is replicated. An interval that includes zero neither confirms nor refutes a difference."""
-    if verdict == "undecided":
-        return {
-            "above": "undecided",
-            "level": "consistent: no significant difference",
-            "not above": "consistent: not significantly above",
-        }[relation]
-    if relation == "above":
-        return "yes" if verdict == "better" else "no: below"
-    if relation == "level":
-        return f"no: {verdict}"
-    return "yes" if verdict == "worse" else "no: above"
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
@@ -276,11 +350,14 @@ def add_background(figure: str) -> str:
 OVERVIEW_PARTS: dict[str, Callable[[list[dict[str, Any]]], str]] = {
     "overview": overview,
     "round-robin": compare_round_robin,
+    "claims": judge_claims,
+    "verdicts": explain_margins,
     "missing": list_missing,
 }
 RECIPE_PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "setting": describe_setting,
     "sweep": describe_sweep,
+    "preview": quote_preview,
     "findings": describe_findings,
 }
 
@@ -289,6 +366,9 @@ def main() -> None:
     """Refresh pages and figures; figures of results that are gone are removed."""
     assert set(ORDER) == set(list_recipes()), "every recipe has its place in the order of the page"
     FIGURES.mkdir(exist_ok=True)
+    for name in ORDER:
+        if (path := RESULTS / f"{name}.json").is_file():
+            refresh(path)
     drawn = {file: figure for result in load_all() for file, figure in draw(result).items()}
     for path in FIGURES.glob("*.svg"):
         if path.name not in drawn and path.name not in DRAWN_ELSEWHERE:

@@ -77,7 +77,8 @@ def find_experiment(place: str) -> float:
         return float(share)
     if what.endswith("_seconds"):
         return float(found["seconds"][strategy][what])
-    (mean,) = (one["mean"] for one in found["comparisons"] if (one["strategy"], one["of"]) == (strategy, what))
+    wanted = (strategy, result["recipe"]["baseline"], what)
+    (mean,) = (one["mean"] for one in found["comparisons"] if (one["strategy"], one["baseline"], one["of"]) == wanted)
     return float(mean)
 
 

@@ -20,7 +20,7 @@ from hedgerow.experiments import (
     report_experiment,
     run_experiment,
 )
-from hedgerow.experiments.findings import Findings, compare_pair, list_controlled, measure_areas
+from hedgerow.experiments.findings import Findings, compare_pair, gather_family, list_controlled, measure_areas
 from hedgerow.experiments.pages import CREDIT
 from hedgerow.experiments.recipes import parse_recipe
 from hedgerow.experiments.records import list_settings, read_run
@@ -182,9 +182,14 @@ def test_the_report_credits_a_strategy_with_its_difference_from_its_controls(run
     (found,) = summary.findings
     areas = measure_areas(summary.held.rounds[10], "accuracy")
     controls = ["cluster-margin, shuffled clusters", "cluster-margin, uniform candidates"]
+    family = gather_family(summary.held.recipe)
+    assert family.comparisons == 3 * (3 + 2)  # three strategies minus margin, two pairs with a control: one correction
+    assert len(found.comparisons) == family.comparisons
     expected = [
-        compare_pair(areas["cluster-margin"], areas[name], "cluster-margin", name, "area", True, 2) for name in controls
+        compare_pair(("cluster-margin", areas["cluster-margin"]), (name, areas[name]), "area", True, family)
+        for name in controls
     ]
+    assert set(expected) <= set(found.comparisons)
     assert [one for one in found.credits if one.of == "area"] == expected
     rows = summary.tables()[CREDIT.lower()]
     assert [(row["strategy"], row["minus its control"], row["credited to"]) for row in rows] == [

@@ -207,7 +207,11 @@ def test_the_report_tells_it_all_in_one_file(whole: Path) -> None:
     assert told["trials"] == 3
     rounds = {name: np.array(column) for name, column in told["rounds"].items()}
     assert len(rounds["strategy"]) == 3 * 2 * 3 * 4
-    assert {one["verdict"] for one in told["findings"][0]["comparisons"]} <= {"better", "worse", "undecided"}
+    known = {"better", "worse", "undecided", "equal within 0.002"}
+    assert {one["verdict"] for one in told["findings"][0]["comparisons"]} <= known
+    made = sum(len(found["comparisons"]) for found in told["findings"])
+    assert told["family"] == {"comparisons": made, "equivalence": 0.002, "significance": 0.05}
+    assert f"The report makes {made} comparisons in all of its tables" in text
     point = next(one for one in told["findings"][0]["points"] if (one["strategy"], one["round"]) == ("random", 2))
     chosen = (rounds["strategy"] == "random") & (rounds["round"] == 2) & (rounds["batch_size"] == 10)
     values = rounds["accuracy"][chosen]
@@ -347,7 +351,11 @@ def test_a_summary_of_an_earlier_version_has_the_present_names(tmp_path: Path) -
         "series": first["strategy"], "x": first["labeled"], "y": first["mean"], "error": first["error"],
     }  # fmt: skip
     found, stored = find(held, 300), Findings.from_json(summary["findings"][1])
-    assert (found.points, found.comparisons, found.savings) == (stored.points, stored.comparisons, stored.savings)
+    assert (found.points, found.areas) == (stored.points, stored.areas)
+    minus = found.minus(held.recipe["baseline"])  # an earlier version made no other comparisons
+    assert [one.mean for one in minus] == [one.mean for one in stored.comparisons]
+    assert {one.verdict for one in found.comparisons} == {"one trial"}
+    assert [(one.other, one.share) for one in found.savings] == [(one.other, one.share) for one in stored.savings]
 
 
 def _walk(value: Any) -> list[str]:

@@ -2,9 +2,19 @@
 
 The strategies of a trial share its seed set, so they are compared within trials: the mean of the differences over
 trials and its t interval, after the first batch (which depends on one selection alone), after the last batch, and for
-the area under the whole curve. Several strategies are compared with one baseline, so each of m intervals has confidence
-1 - 0.05 / m (Bonferroni). A difference is significant if its interval excludes zero. A strategy with controls
-(`controls.py`) is also compared with each of them: the difference is credited to the idea that the control lacks.
+the area under the whole curve. Each strategy is compared with the baseline; a strategy with controls (`controls.py`)
+also with each of them: the difference is credited to the idea that the control lacks. Further pairs are compared for
+the claims of the paper (`claims.py`). A report with m comparisons, in all of its tables and for all batch sizes, gives
+each interval the confidence 1 - 0.05 / m (Bonferroni), so all of them hold jointly with 95 %.
+
+The verdict of a comparison is read off its interval, so all verdicts hold jointly too. With the margin delta of the
+metric (`EQUIVALENCE`), which does not depend on any result:
+
+- "equal within delta": the interval lies between -delta and delta, whether or not it includes zero (two one-sided
+  tests, each at 0.05 / 2m);
+- "better", "worse": otherwise, the interval excludes zero;
+- "undecided": neither. It is no evidence for equality;
+- "one trial": there is no interval.
 
 Label savings are those of Table 2 in the paper: the labels that a strategy needs to reach the best mean score of
 another one, in percent of the labels that the other had at that score. Between two rounds the mean curve is
@@ -14,7 +24,7 @@ What it does not do: draw or write (`pages.py`).
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from statistics import median
@@ -24,11 +34,24 @@ import numpy as np
 from scipy.special import stdtrit
 
 from hedgerow.errors import InputError
+from hedgerow.experiments.claims import BY_CLUSTERS, Claim, list_claims
 from hedgerow.experiments.records import TIMES, Held
 from hedgerow.metrics import HIGHER_IS_BETTER
 from hedgerow.rounds import Round
 
-SIGNIFICANCE = 0.05  # the probability of any false positive among the comparisons with one baseline
+SIGNIFICANCE = 0.05  # the probability of any false verdict in a report
+# Differences that do not matter, by metric, fixed before any verdict was computed with them. A fifth of a point of
+# accuracy or average precision cannot be seen in the learning curves of the paper, whose claims are about gaps that
+# can; a hundredth of log loss is one percent of the probability of the correct class.
+EQUIVALENCE: Mapping[str, float] = {
+    "accuracy": 0.002,
+    "balanced_accuracy": 0.002,
+    "average_precision": 0.002,
+    "macro_average_precision": 0.002,
+    "log_loss": 0.01,
+    "calibration_error": 0.002,
+}
+OPPOSITE = {"better": "worse", "worse": "better"}
 FEW_TRIALS = 5  # with fewer, t intervals depend much on the differences being normal, which reports then say
 
 
@@ -73,12 +96,35 @@ class Saving:
     other: str
     best: float
     labels: float | None
-    share: float | None  # of the labels that the other had at its best
+    share: float | None  # of the labels that the other had at its best; None if these are the seed set, which all share
+    at: int | None = None  # the labels that the other had at its best
+
+
+@dataclass(frozen=True)
+class Family:
+    """All comparisons of a report, which are corrected together."""
+
+    comparisons: int
+    equivalence: float
+    significance: float = SIGNIFICANCE
+
+    @property
+    def confidence(self) -> float:
+        """The confidence of each interval."""
+        return 1 - self.significance / self.comparisons
+
+    def judge(self, low: float, high: float, higher_is_better: bool) -> str:
+        """The verdict that an interval allows."""
+        if -self.equivalence < low and high < self.equivalence:
+            return f"equal within {self.equivalence:g}"
+        if low > 0 or high < 0:
+            return "better" if (low > 0) == higher_is_better else "worse"
+        return "undecided"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A strategy minus the baseline, within trials: the score of a round, or the area under the curve."""
+    """A strategy minus another one, within trials: the score of a round, or the area under the curve."""
 
     strategy: str
     baseline: str
@@ -87,7 +133,13 @@ class Comparison:
     low: float | None
     high: float | None
     trials: int
-    verdict: str  # better, worse or undecided
+    verdict: str  # better, worse, equal within delta, undecided, or one trial
+
+    def flip(self) -> "Comparison":
+        """The same comparison the other way round."""
+        low, high = (None if end is None else -end for end in (self.high, self.low))
+        verdict = OPPOSITE.get(self.verdict, self.verdict)
+        return Comparison(self.baseline, self.strategy, self.of, -self.mean, low, high, self.trials, verdict)
 
 
 @dataclass(frozen=True)
@@ -101,7 +153,31 @@ class Findings:
     comparisons: tuple[Comparison, ...]
     seconds: Mapping[str, Mapping[str, float]]  # strategy -> part of a round -> median seconds
     select_bytes: Mapping[str, int | None]  # strategy -> the largest memory of a selection beyond its inputs
-    credits: tuple[Comparison, ...] = ()  # strategies minus their controls
+    credits: tuple[Comparison, ...] = ()  # of the comparisons: strategies minus their controls
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Their names, in the order of the recipe."""
+        return tuple(area.strategy for area in self.areas)
+
+    def minus(self, baseline: str) -> tuple[Comparison, ...]:
+        """The comparisons of every other strategy with the baseline."""
+        return tuple(one for one in self.comparisons if one.baseline == baseline)
+
+    def look_up(self, strategy: str, other: str, of: str) -> Comparison | None:
+        """The one comparison of two strategies, in the direction that is asked for; None if it was not made."""
+        for one in self.comparisons:
+            if one.of == of and {one.strategy, one.baseline} == {strategy, other}:
+                return one if one.strategy == strategy else one.flip()
+        return None
+
+    def check_claims(self, recipe: str) -> list[tuple[Claim, Comparison]]:
+        """The claims of the paper that a recipe can test, each with its comparison."""
+        return [
+            (claim, found)
+            for claim in list_claims(recipe, self.strategies)
+            if (found := self.look_up(claim.strategy, claim.other, "area")) is not None
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """In the types of JSON."""
@@ -116,21 +192,71 @@ class Findings:
         return cls(found["batch_size"], seconds=found["seconds"], select_bytes=found["select_bytes"], **parts)
 
 
+def find_all(held: Held) -> tuple[Findings, ...]:
+    """The statistics of a run for every batch size."""
+    return tuple(find(held, batch_size) for batch_size in held.rounds)
+
+
 def find(held: Held, batch_size: int, metric: str | None = None) -> Findings:
-    """The statistics of a run for one batch size, by the metric of the recipe or another."""
+    """The statistics of a run for one batch size, by the metric of the recipe or another.
+
+    Its comparisons are corrected together with those of the other batch sizes.
+    """
     metric = metric or held.recipe["metric"]
-    rounds, baseline = held.rounds[batch_size], held.recipe["baseline"]
+    rounds = held.rounds[batch_size]
     points = summarize(rounds, metric)
-    return Findings(
+    found = Findings(
         batch_size,
         points,
         tuple(Area(name, *estimate(list(areas.values()))) for name, areas in measure_areas(rounds, metric).items()),
         tuple(weigh_savings(points, HIGHER_IS_BETTER[metric])),
-        tuple(compare_all(rounds, baseline, metric)),
+        tuple(compare_all(rounds, list_comparisons(held.recipe), metric, gather_family(held.recipe, metric))),
         find_seconds(rounds),
         find_peaks(rounds),
-        tuple(compare_pairs(rounds, list_controlled(held.recipe), metric)),
     )
+    credited = [
+        found.look_up(ours, control, of)
+        for of in list_measures(held.recipe)
+        for ours, control in list_controlled(held.recipe)
+    ]
+    return replace(found, credits=tuple(one for one in credited if one is not None))
+
+
+def gather_family(recipe: Mapping[str, Any], metric: str | None = None) -> Family:
+    """The comparisons of a report, of all batch sizes."""
+    metric = metric or recipe["metric"]
+    return Family(len(list_comparisons(recipe)) * len(recipe["batch_size"]), EQUIVALENCE[metric])
+
+
+def list_comparisons(recipe: Mapping[str, Any]) -> tuple[tuple[str, str, str], ...]:
+    """(strategy, other, of) for every comparison of one batch size, each once: its reverse is the same comparison."""
+    names = [arm["name"] for arm in recipe["strategies"]]
+    measures = list_measures(recipe)
+    wanted = [(name, recipe["baseline"], of) for of in measures for name in names if name != recipe["baseline"]]
+    wanted += [(ours, control, of) for of in measures for ours, control in list_controlled(recipe)]
+    wanted += [(claim.strategy, claim.other, "area") for claim in list_claims(recipe["name"], names)]
+    for ours, theirs in BY_CLUSTERS:
+        wanted += [(ours, theirs, of) for of in ("first round", "area") if {ours, theirs} <= set(names)]
+    listed: dict[tuple[Collection[str], str], tuple[str, str, str]] = {}
+    for ours, theirs, of in wanted:
+        listed.setdefault((frozenset((ours, theirs)), of), (ours, theirs, of))
+    return tuple(listed.values())
+
+
+def list_measures(recipe: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is compared: scores after the first and the last round, which may be the same, and the area."""
+    return ("first round", "last round", "area") if recipe["rounds"] > 1 else ("first round", "area")
+
+
+def list_controlled(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(strategy, its control) for every control of a recipe as it is stored, in the order of the strategies."""
+    arms = recipe["strategies"]
+    return [
+        (ours["name"], control["name"])
+        for ours in arms
+        for control in arms
+        if ours["name"] in control.get("control_of", ())
+    ]
 
 
 def summarize(rounds: Iterable[Round], metric: str = "accuracy") -> tuple[Point, ...]:
@@ -189,7 +315,10 @@ def measure_area(curve: Sequence[tuple[int, float]]) -> float:
 
 
 def weigh_savings(points: Sequence[Point], higher_is_better: bool = True) -> list[Saving]:
-    """Every strategy compared with every other, in the order of the points."""
+    """Every strategy compared with every other, in the order of the points.
+
+    There is nothing to reach, so no saving, where the other strategy is best with the seed set.
+    """
     sign = 1 if higher_is_better else -1
     curves: dict[str, list[tuple[int, float]]] = {}
     for point in points:
@@ -200,9 +329,10 @@ def weigh_savings(points: Sequence[Point], higher_is_better: bool = True) -> lis
             if other == name:
                 continue
             at, best = max(sorted(curves[other]), key=lambda pair: pair[1])
-            labels = reach(curves[name], best)
+            start = min(curves[other])[0]
+            labels = reach(curves[name], best) if at > start else None  # all strategies share the seed set
             share = None if labels is None else labels / at
-            found.append(Saving(name, other, sign * best, labels, share))
+            found.append(Saving(name, other, sign * best, labels, share, at))
     return found
 
 
@@ -217,57 +347,36 @@ def reach(curve: Sequence[tuple[int, float]], level: float) -> float | None:
     return None
 
 
-def compare_all(rounds: Sequence[Round], baseline: str, metric: str) -> list[Comparison]:
-    """Every other strategy minus the baseline: the score after the first and the last batch, and the area."""
-    others = [name for name in dict.fromkeys(done.strategy for done in rounds) if name != baseline]
-    return compare_pairs(rounds, [(name, baseline) for name in others], metric)
-
-
-def list_controlled(recipe: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(strategy, its control) for every control of a recipe as it is stored, in the order of the strategies."""
-    arms = recipe["strategies"]
-    return [
-        (ours["name"], control["name"])
-        for ours in arms
-        for control in arms
-        if ours["name"] in control.get("control_of", ())
-    ]
-
-
-def compare_pairs(rounds: Sequence[Round], pairs: Sequence[tuple[str, str]], metric: str) -> list[Comparison]:
-    """Strategies minus others, with intervals that hold jointly: after the first and the last batch, and the area."""
-    if not pairs:
-        return []
+def compare_all(
+    rounds: Sequence[Round], wanted: Iterable[tuple[str, str, str]], metric: str, family: Family
+) -> list[Comparison]:
+    """Every wanted (strategy, other, of): the score after the first or the last batch, or the area."""
     scores: dict[int, dict[str, dict[int, float]]] = {}
     for done in rounds:
         scores.setdefault(done.round, {}).setdefault(done.strategy, {})[done.trial] = done.values[metric]
-    areas = measure_areas(rounds, metric)
+    values = {"first round": scores[1], "last round": scores[max(scores)], "area": measure_areas(rounds, metric)}
     return [
-        compare_pair(values[ours], values[theirs], ours, theirs, of, HIGHER_IS_BETTER[metric], len(pairs))
-        for of, values in (("first round", scores[1]), ("last round", scores[max(scores)]), ("area", areas))
-        for ours, theirs in pairs
+        compare_pair((ours, values[of][ours]), (theirs, values[of][theirs]), of, HIGHER_IS_BETTER[metric], family)
+        for ours, theirs, of in wanted
     ]
 
 
 def compare_pair(
-    ours: Mapping[int, float],
-    theirs: Mapping[int, float],
-    strategy: str,
-    baseline: str,
+    ours: tuple[str, Mapping[int, float]],
+    theirs: tuple[str, Mapping[int, float]],
     of: str,
     higher_is_better: bool,
-    comparisons: int,
+    family: Family,
 ) -> Comparison:
-    """The paired t interval, with the confidence of one among several `comparisons`."""
-    differences = [ours[trial] - theirs[trial] for trial in sorted(ours.keys() & theirs.keys())]
+    """Two strategies, each as (name, trial -> value): the paired t interval and its verdict."""
+    (strategy, minuends), (baseline, subtrahends) = ours, theirs
+    differences = [minuends[trial] - subtrahends[trial] for trial in sorted(minuends.keys() & subtrahends.keys())]
     mean, error = estimate(differences)
     if error is None:
-        return Comparison(strategy, baseline, of, mean, None, None, 1, "undecided")
-    half_width = float(stdtrit(len(differences) - 1, 1 - SIGNIFICANCE / comparisons / 2)) * error
-    low, high = mean - half_width, mean + half_width
-    verdict = "undecided"
-    if low > 0 or high < 0:
-        verdict = "better" if (mean > 0) == higher_is_better else "worse"
+        return Comparison(strategy, baseline, of, mean, None, None, 1, "one trial")
+    quantile = float(stdtrit(len(differences) - 1, 1 - (1 - family.confidence) / 2))
+    low, high = mean - quantile * error, mean + quantile * error
+    verdict = family.judge(low, high, higher_is_better)
     return Comparison(strategy, baseline, of, mean, low, high, len(differences), verdict)
 
 

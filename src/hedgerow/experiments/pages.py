@@ -8,17 +8,17 @@ the baseline, by batch size.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from hedgerow.experiments.findings import (
     FEW_TRIALS,
-    SIGNIFICANCE,
     Comparison,
     Findings,
     Point,
-    find,
+    find_all,
+    gather_family,
     subtract_baseline,
     summarize,
 )
@@ -42,14 +42,16 @@ class Summary:
     report: Path
 
     def tables(self) -> dict[str, Rows]:
-        """Heading -> rows of text: curves, comparisons and savings for every batch size."""
+        """Heading -> rows of text: curves, comparisons, claims and savings for every batch size."""
         tables: dict[str, Rows] = {}
         reported = self.held.recipe["reported_savings"]
         for found in self.findings:
             after = f", batches of {found.batch_size:,}" if len(self.findings) > 1 else ""
             tables[f"{self.held.recipe['metric']}{after}"] = tabulate_points(found.points)
-            tables[f"minus {self.held.recipe['baseline']}{after}"] = tabulate_comparisons(found.comparisons)
+            baseline = self.held.recipe["baseline"]
+            tables[f"minus {baseline}{after}"] = tabulate_comparisons(found.minus(baseline))
             tables[f"{CREDIT.lower()}{after}"] = tabulate_credits(self.held.recipe, found.credits)
+            tables[f"claims of the paper{after}"] = tabulate_claims(found, self.held.recipe["name"])
             tables[f"labels needed to reach the best score of another strategy, in percent{after}"] = tabulate_savings(
                 found, reported
             )
@@ -71,6 +73,7 @@ class Summary:
             "trials": self.held.trials,
             "unfinished": list(self.held.unfinished),
             "fingerprint": self.held.fingerprint,
+            "family": asdict(gather_family(self.held.recipe)),
             "findings": [found.to_json() for found in self.findings],
             "sweep": {
                 of: [
@@ -93,7 +96,7 @@ def report_experiment(folder: str | Path, *others: str | Path) -> Summary:
     """
     folder = Path(folder)
     held = join_runs([read_run(folder), *(_read_other(Path(other)) for other in others)])
-    summary = Summary(held, tuple(find(held, batch_size) for batch_size in held.rounds), folder / "report.html")
+    summary = Summary(held, find_all(held), folder / "report.html")
     write_results(folder, list_results(held))
     with atomic_write(folder / "summary.json") as beside:
         beside.write_text(json.dumps(summary.to_json()))
@@ -141,13 +144,14 @@ def show_sweep(summary: Summary) -> str:
             draw_curves(marks, y=f"difference from {recipe['baseline']}", x="batch size", log=True)
             for marks in split_series(list_sweep(summary.held, number))
         ]
-        parts += [render_table(tabulate_sweep(summary.findings, of))]
+        parts += [render_table(tabulate_sweep(summary.findings, of, recipe["baseline"]))]
     return "".join(parts)
 
 
 def name_rounds(recipe: Mapping[str, Any]) -> dict[str, int]:
     """The rounds after which strategies are compared over batch sizes, by their names in comparisons."""
-    return {"first round": 1, "last round": recipe["rounds"]}
+    last = {"last round": recipe["rounds"]} if recipe["rounds"] > 1 else {}
+    return {"first round": 1, **last}
 
 
 def list_sweep(held: Held, number: int) -> list[Mark]:
@@ -169,11 +173,11 @@ def list_sweep(held: Held, number: int) -> list[Mark]:
     return sorted(marks, key=lambda mark: (order.index(mark[0]), mark[1]))
 
 
-def tabulate_sweep(findings: Sequence[Findings], of: str) -> Rows:
+def tabulate_sweep(findings: Sequence[Findings], of: str, baseline: str) -> Rows:
     """One row per batch size: the difference of every strategy from the baseline, and its verdict."""
     return tuple(
         {"batch size": f"{found.batch_size:,}"}
-        | {one.strategy: f"{one.mean:+.4f} {one.verdict}" for one in found.comparisons if one.of == of}
+        | {one.strategy: f"{one.mean:+.4f} {one.verdict}" for one in found.minus(baseline) if one.of == of}
         for found in findings
     )
 
@@ -198,25 +202,39 @@ def split_series(marks: Sequence[Mark]) -> list[list[Mark]]:
 
 
 def show_comparisons(held: Held, found: Findings) -> str:
-    confidence = f"{100 * (1 - SIGNIFICANCE):g} %"
-    few = f" With {held.trials} trials the intervals are rough." if 1 < held.trials < FEW_TRIALS else ""
-    single = " One trial has no interval, so nothing is decided." if held.trials == 1 else ""
-    return (
-        f"{render_table(tabulate_comparisons(found.comparisons))}<p>Each strategy minus {held.recipe['baseline']} in "
-        f"the same trial, with paired t intervals. The intervals of a column hold jointly with {confidence} confidence "
-        f"(Bonferroni). A difference is significant, and called better or worse, if its interval excludes zero; "
-        f"otherwise it is undecided."
-        f"{few}{single}</p>"
-    )
+    recipe = held.recipe
+    tables = render_table(tabulate_comparisons(found.minus(recipe["baseline"])))
+    if claims := tabulate_claims(found, recipe["name"]):
+        tables += f"<h3>Claims of the paper, for the area</h3>{render_table(claims)}"
+    if further := tabulate_further(found, recipe):
+        tables += f"<h3>Further comparisons</h3>{render_table(further)}"
+    return f"{tables}<p>{explain_verdicts(recipe, held.trials)}</p>"
 
 
 def show_credits(held: Held, found: Findings) -> str:
-    pairs = len({(one.strategy, one.baseline) for one in found.credits})
     return (
         f"{render_table(tabulate_credits(held.recipe, found.credits))}<p>A control is the strategy without one idea: "
-        "the difference is what the idea contributes, and a strategy is credited with no more than that. Paired t "
-        f"intervals in the same trials; those of a column hold jointly with {100 * (1 - SIGNIFICANCE):g} % confidence "
-        f"(Bonferroni, {count(pairs, 'comparison')}).</p>"
+        "the difference is what the idea contributes, and a strategy is credited with no more than that. Intervals and "
+        "verdicts as in the comparison with the baseline: they are corrected together.</p>"
+    )
+
+
+def explain_verdicts(recipe: Mapping[str, Any], trials: int) -> str:
+    """What intervals and verdicts mean, with the number of comparisons and the margin of equivalence."""
+    family = gather_family(recipe)
+    made, delta = count(family.comparisons, "comparison"), f"{family.equivalence:g}"
+    if trials == 1:
+        return (
+            f"The report makes {made} in all of its tables. One trial has no interval, so none of them has a verdict, "
+            f"neither for a difference nor for equality within {delta}."
+        )
+    few = f" With {trials} trials the intervals are rough." if trials < FEW_TRIALS else ""
+    return (
+        f"Differences within trials, with paired t intervals. The report makes {made} in all of its tables; each "
+        f"interval has {100 * family.confidence:.5g} % confidence, so that all hold jointly with "
+        f"{100 * (1 - family.significance):g} % confidence (Bonferroni). Equal within {delta}: the interval lies "
+        f"between -{delta} and {delta}, a margin fixed before any verdict was computed. Better or worse: otherwise, "
+        f"the interval excludes zero. Undecided: neither, which is no evidence for equality.{few}"
     )
 
 
@@ -226,6 +244,7 @@ def show_savings(held: Held, found: Findings) -> str:
         f"{render_table(tabulate_savings(found, reported))}<p>The labels that the strategy of the row needs to reach "
         "the best mean score of the strategy of the column, in percent of the labels that the latter had at that "
         "score: below 100 % it saves labels. A dash means that it never reached it."
+        f"{note_seed_best(found)}"
         f"{' Rows marked as reported are the published numbers that this recipe reproduces.' if reported else ''}</p>"
     )
 
@@ -269,8 +288,42 @@ def tabulate_credits(recipe: Mapping[str, Any], credits: Sequence[Comparison]) -
 
 def describe_difference(one: Comparison) -> str:
     """The mean of a comparison, its interval and its verdict."""
-    interval = "" if one.low is None else f" [{one.low:+.4f}, {one.high:+.4f}]"
-    return f"{one.mean:+.4f}{interval} {one.verdict}"
+    return f"{show_interval(one)} {one.verdict}"
+
+
+def tabulate_claims(found: Findings, recipe: str) -> Rows:
+    """One row per claim of the paper: the difference of its areas here, its verdict, and whether the claim holds."""
+    return tuple(
+        {"claim": str(claim), "difference": show_interval(one), "verdict": one.verdict}
+        | {"replicated": claim.judge(one.verdict)}
+        for claim, one in found.check_claims(recipe)
+    )
+
+
+def tabulate_further(found: Findings, recipe: Mapping[str, Any]) -> Rows:
+    """The comparisons that are in no other table: not with the baseline or a control, and no claim of the paper."""
+    shown = [{one.strategy, one.other, "area"} for one, _ in found.check_claims(recipe["name"])]
+    shown += [{one.strategy, one.baseline, one.of} for one in found.credits]
+    return tuple(
+        {"strategy": one.strategy, "minus": one.baseline, "of": one.of, "difference": show_interval(one)}
+        | {"verdict": one.verdict}
+        for one in found.comparisons
+        if one.baseline != recipe["baseline"] and {one.strategy, one.baseline, one.of} not in shown
+    )
+
+
+def show_interval(one: Comparison) -> str:
+    """The mean difference and its interval."""
+    return f"{one.mean:+.4f}" + ("" if one.low is None else f" [{one.low:+.4f}, {one.high:+.4f}]")
+
+
+def note_seed_best(found: Findings) -> str:
+    """A sentence about strategies whose best score is that of the seed set, if there are any."""
+    start = min(point.labeled for point in found.points)
+    names = list(dict.fromkeys(one.other for one in found.savings if one.at == start))
+    if not names:
+        return ""
+    return f" No savings over {' and '.join(names)}: the best score is that of the seed set, before any batch."
 
 
 def tabulate_savings(found: Findings, reported: Mapping[str, Mapping[str, float]] | None = None) -> Rows:
