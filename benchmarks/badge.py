@@ -42,9 +42,9 @@ def compare_cores(n, k, turns):
     """One core and all of them, in turns: the best turn of each."""
     tries = {1: [], 0: []}
     for _ in range(turns):
-        for cores, told in tries.items():
-            told.append(in_fresh_process(run_alone, n, k, 10, 3, cores)["result"])
-    one, both = (min(told, key=lambda run: run["wall_seconds"]) for told in tries.values())
+        for cores, runs in tries.items():
+            runs.append(in_fresh_process(run_alone, n, k, 10, 3, cores)["result"])
+    one, both = (min(runs, key=lambda run: run["wall_seconds"]) for runs in tries.values())
     return one, both
 
 
@@ -52,7 +52,7 @@ def compare_folding(n, k, kind, repeats):
     """Adaptive folding against folding always: time, and the potential each reaches."""
     probabilities, embeddings = make_pool(n, kind)
     rows = np.arange(n)
-    told = {}
+    figures = {}
     with threads.team() as team:
         gradients = seeding.factor_gradients(open_rows(embeddings, rows), open_rows(probabilities, rows), team)
         first = int(gradients.norms.argmax())
@@ -63,16 +63,16 @@ def compare_folding(n, k, kind, repeats):
                 rng = np.random.default_rng(SEED + len(picked))
                 picked.append(seeding.draw_centers(gradients, k, first, rng, team, patience=patience))
 
-            told[name] = measure(draw, repeats)
+            figures[name] = measure(draw, repeats)
             potentials = [seeding.measure_potential(gradients, centers, team) for centers in picked]
-            told[name]["potential"] = float(np.mean(potentials))
+            figures[name]["potential"] = float(np.mean(potentials))
         random = np.random.default_rng(SEED).choice(n, k, replace=False)
-        told["random_potential"] = seeding.measure_potential(gradients, random, team)
-    adaptive, always = told["adaptive"], told["folding always"]
-    told["time_of_folding_always"] = adaptive["cpu_seconds"] / always["cpu_seconds"]
-    told["potential_of_folding_always"] = adaptive["potential"] / always["potential"]
-    told["random_potential"] /= always["potential"]
-    return told
+        figures["random_potential"] = seeding.measure_potential(gradients, random, team)
+    adaptive, always = figures["adaptive"], figures["folding always"]
+    figures["time_of_folding_always"] = adaptive["cpu_seconds"] / always["cpu_seconds"]
+    figures["potential_of_folding_always"] = adaptive["potential"] / always["potential"]
+    figures["random_potential"] /= always["potential"]
+    return figures
 
 
 def main():

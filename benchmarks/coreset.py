@@ -84,7 +84,7 @@ def run_large(n, k, prefix, labeled):
     embeddings = make_pool(n, "clustered")[1]
     given = np.arange(labeled) if labeled else None
     found = peak_memory(lambda: select(embeddings, k, given))
-    told = {
+    figures = {
         "cpu_seconds": found["cpu"],
         "wall_seconds": found["wall"],
         "input_bytes": embeddings.nbytes,
@@ -92,8 +92,8 @@ def run_large(n, k, prefix, labeled):
     }
     if not labeled:
         plain = take_plainly(embeddings, prefix, found["result"][0])
-        told["prefix_in_common"] = count_common(found["result"], plain)
-    return told
+        figures["prefix_in_common"] = count_common(found["result"], plain)
+    return figures
 
 
 def main():

@@ -39,12 +39,12 @@ def run(path, threads, settings):
     """One clustering in a process of its own: labels beside, the rest as a record."""
     features = np.load(path)
     hr.cluster(features[:5000].copy(), average_size=AVERAGE_SIZE, threads=threads, **settings)  # compiled before
-    told = peak_memory(lambda: hr.cluster(features, average_size=AVERAGE_SIZE, threads=threads, **settings))
-    clusters = told["result"]
+    usage = peak_memory(lambda: hr.cluster(features, average_size=AVERAGE_SIZE, threads=threads, **settings))
+    clusters = usage["result"]
     return clusters.labels, {
-        "cpu_seconds": told["cpu"],
-        "wall_seconds": told["wall"],
-        "peak_rss_bytes": told["peak_rss_bytes"],
+        "cpu_seconds": usage["cpu"],
+        "wall_seconds": usage["wall"],
+        "peak_rss_bytes": usage["peak_rss_bytes"],
         "threshold": clusters.threshold,
         "clusters": clusters.n_clusters,
         **check_cut(features, clusters.labels, clusters.threshold),

@@ -36,15 +36,15 @@ PARTS = {20_000: "linkage_20k", 50_000: "linkage_50k", 1_000_000: "linkage_1m", 
 
 
 def pin(cores):
-    """Hold this process to so many cores: every library in it then starts as many threads."""
+    """Limits this process to some cores, so that every library in it starts that many threads."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
 
 
-def cost(told):
+def cost(usage):
     """`system_seconds` is part of the CPU time: on a virtual machine that gives free memory back to its host, the first
     use of a GiB costs seconds there, which no algorithm can help and large runs meet more of than small ones."""
-    seconds = {"cpu_seconds": told["cpu"], "system_seconds": told["system"], "wall_seconds": told["wall"]}
-    return seconds | {"peak_rss_bytes": told["peak_rss_bytes"]}
+    seconds = {"cpu_seconds": usage["cpu"], "system_seconds": usage["system"], "wall_seconds": usage["wall"]}
+    return seconds | {"peak_rss_bytes": usage["peak_rss_bytes"]}
 
 
 @contextmanager
@@ -103,10 +103,10 @@ def run_ours(path, threads, settings, sampled=0, mapped=False, repeats=1):
         with watch([(opening, "survey_rows"), *rounds]) as calls:
             load = os.getloadavg()[0]
             with sample_peak("RssAnon") as own:
-                told = peak_memory(lambda: hr.cluster(points, method="certified", threads=threads, **settings))
-        record = {"threads": threads, **cost(told), "peak_own_rss_bytes": own[0], **split(calls, told)}
+                usage = peak_memory(lambda: hr.cluster(points, method="certified", threads=threads, **settings))
+        record = {"threads": threads, **cost(usage), "peak_own_rss_bytes": own[0], **split(calls, usage)}
         records.append(record | {"load_before": load})
-    clusters = told["result"]
+    clusters = usage["result"]
     record = sorted(records, key=lambda one: one["cpu_seconds"])[repeats // 2]
     record |= {"clusters": clusters.n_clusters, "threshold": clusters.threshold}
     if sampled:
@@ -114,7 +114,7 @@ def run_ours(path, threads, settings, sampled=0, mapped=False, repeats=1):
     return clusters.labels, record
 
 
-def split(calls, told):
+def split(calls, usage):
     """Where the time went: the first search (sorting into cells and search), what follows, and its parts."""
     looks = [call for call in calls if call[0] == "search_neighbors"]
     opening = next(call for call in calls if call[0] == "survey_rows")
@@ -122,7 +122,7 @@ def split(calls, told):
     parts = {}
     for place, kind in ((1, "cpu"), (2, "wall")):
         search = sum(call[place] for call in first)
-        after = told[kind] - search - opening[place]
+        after = usage[kind] - search - opening[place]
         parts |= {f"checking_{kind}": opening[place], f"sorting_{kind}": first[0][place]}
         parts |= {f"first_search_{kind}": search, f"after_{kind}": after, f"after_over_first_{kind}": after / search}
         parts[f"merging_{kind}"] = sum(call[place] for call in calls if call[0] == "merge_round")
@@ -148,8 +148,8 @@ def run_fastcluster(path, by_product):
         return fcluster(tree, len(points) // AVERAGE_SIZE, "maxclust")
 
     load = os.getloadavg()[0]
-    told = peak_memory(cluster)
-    return told["result"], {"threads": 1, **cost(told), **took, "load_before": load}
+    usage = peak_memory(cluster)
+    return usage["result"], {"threads": 1, **cost(usage), **took, "load_before": load}
 
 
 def multiply_distances(points):
@@ -185,8 +185,8 @@ def run_sklearn(path):
         return model.fit_predict(points)
 
     load = os.getloadavg()[0]
-    told = peak_memory(cluster)
-    return told["result"], {"threads": 1, **cost(told), **took, "load_before": load}
+    usage = peak_memory(cluster)
+    return usage["result"], {"threads": 1, **cost(usage), **took, "load_before": load}
 
 
 def agree(labels, reference):
@@ -237,12 +237,12 @@ def run_exact(path):
     import hedgerow as hr
 
     points = np.load(path)
-    told = peak_memory(lambda: hr.cluster(points, method="exact", average_size=AVERAGE_SIZE).labels)
-    return told["result"], {"threads": len(os.sched_getaffinity(0)), **cost(told)}
+    usage = peak_memory(lambda: hr.cluster(points, method="exact", average_size=AVERAGE_SIZE).labels)
+    return usage["result"], {"threads": len(os.sched_getaffinity(0)), **cost(usage)}
 
 
 def scale_up(path, n):
-    """100,000 and n = 1M: one core, two cores, and one core that is told the threshold."""
+    """100,000 and n = 1M: one core, two cores, and one core with a known threshold."""
     small = path.with_name("small.npy")
     make_file(small, n // 10)
     runs = {}
@@ -252,8 +252,8 @@ def scale_up(path, n):
             record = in_fresh_process(run_record, file, threads, size, 3_000)["result"]
             runs[f"{name}, {threads} threads"] = record
             gc.collect()
-        told = {"threshold": record["threshold"]}
-        runs[f"{name}, threshold known"] = in_fresh_process(run_record, file, 1, told, 3_000)["result"]
+        cut = {"threshold": record["threshold"]}
+        runs[f"{name}, threshold known"] = in_fresh_process(run_record, file, 1, cut, 3_000)["result"]
     one, two, known = (runs[f"{n:,} points, {what}"] for what in ("1 threads", "2 threads", "threshold known"))
     tenth = runs[f"{n // 10:,} points, 1 threads"]
     ratios = {
@@ -293,13 +293,13 @@ def take_turns(task, path, n, turns):
 
     Of each run the turn of the median CPU time; of each ratio, which compares runs of one turn, the median.
     """
-    told = [task(path, n) for _ in range(turns)]
+    parts = [task(path, n) for _ in range(turns)]
     runs = {}
-    for name in told[0]["runs"]:
-        mine = [turn["runs"][name] for turn in told]
+    for name in parts[0]["runs"]:
+        mine = [turn["runs"][name] for turn in parts]
         spent = {f"all_{key}": [run[key] for run in mine] for key in ("cpu_seconds", "wall_seconds")}
         runs[name] = sorted(mine, key=lambda run: run["cpu_seconds"])[turns // 2] | spent
-    every = {name: [turn[name] for turn in told] for name in told[0] if name != "runs"}
+    every = {name: [turn[name] for turn in parts] for name in parts[0] if name != "runs"}
     return {"runs": runs, "turns": every, **{name: statistics.median(values) for name, values in every.items()}}
 
 

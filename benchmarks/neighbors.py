@@ -28,7 +28,7 @@ PEERS = ("pynndescent", "faiss-cpu")
 
 
 def pin(cores):
-    """Hold this process to so many cores: every library in it then starts as many threads."""
+    """Limits this process to some cores, so that every library in it starts that many threads."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
 
 
@@ -57,8 +57,8 @@ def run_cells(path, k, more, threads, queries):
     pin(threads)
     points = np.load(path)
     search_by_cells(points[:20_000].copy(), k, more, threads)  # compiled before the clock runs
-    told = peak_memory(lambda: search_by_cells(points, k, more, threads))
-    return told.pop("result")[queries], told
+    usage = peak_memory(lambda: search_by_cells(points, k, more, threads))
+    return usage.pop("result")[queries], usage
 
 
 def run_pynndescent(path, k, queries):
@@ -70,8 +70,8 @@ def run_pynndescent(path, k, queries):
 
     points = np.load(path)
     search(points[:20_000].copy())  # compiled before the clock runs: fewer rows leave parts uncompiled
-    told = peak_memory(lambda: search(points))
-    return drop_own(told.pop("result")[queries], queries, k), told
+    usage = peak_memory(lambda: search(points))
+    return drop_own(usage.pop("result")[queries], queries, k), usage
 
 
 def run_ivf(path, k, queries, timed, wanted):
@@ -127,9 +127,9 @@ def find_recall(points, queries, ids):
     return found / ids.size
 
 
-def record(recall, told, **more):
-    cost = {"recall": recall, "cpu_seconds": told["cpu"], "wall_seconds": told["wall"]}
-    return cost | {"peak_rss_bytes": told["peak_rss_bytes"], **more}
+def record(recall, usage, **more):
+    cost = {"recall": recall, "cpu_seconds": usage["cpu"], "wall_seconds": usage["wall"]}
+    return cost | {"peak_rss_bytes": usage["peak_rss_bytes"], **more}
 
 
 def compare(points, path, k, timed, sampled):
@@ -139,29 +139,29 @@ def compare(points, path, k, timed, sampled):
     while ours < RECALL:
         more = round(more + 0.1, 1)
         loads["cells, 1 threads"] = os.getloadavg()[0]
-        ids, told = in_fresh_process(run_cells, path, k, more, 1, queries)["result"]
+        ids, usage = in_fresh_process(run_cells, path, k, more, 1, queries)["result"]
         ours = find_recall(points, queries, ids)
-        runs["cells, 1 threads"] = record(ours, told, times_the_pairs=more)
+        runs["cells, 1 threads"] = record(ours, usage, times_the_pairs=more)
         if more == 1:
             runs["cells, as linkage has it"] = runs["cells, 1 threads"]
     loads["cells, 2 threads"] = os.getloadavg()[0]
     speedups = []
     for _ in range(TURNS):
-        (_, one), (ids, told) = (
+        (_, one), (ids, usage) = (
             in_fresh_process(run_cells, path, k, more, cores, queries)["result"] for cores in (1, 2)
         )
-        speedups.append(one["wall"] / told["wall"])
-    runs["cells, 2 threads"] = record(find_recall(points, queries, ids), told, times_the_pairs=more, speedups=speedups)
+        speedups.append(one["wall"] / usage["wall"])
+    runs["cells, 2 threads"] = record(find_recall(points, queries, ids), usage, times_the_pairs=more, speedups=speedups)
     loads["pynndescent"] = os.getloadavg()[0]
-    ids, told = in_fresh_process(run_pynndescent, path, k, queries)["result"]
-    runs["pynndescent"] = record(find_recall(points, queries, ids), told)
+    ids, usage = in_fresh_process(run_pynndescent, path, k, queries)["result"]
+    runs["pynndescent"] = record(find_recall(points, queries, ids), usage)
     loads["IVF-Flat"] = os.getloadavg()[0]
     wanted = sorted({RECALL, max(RECALL, ours)})
-    for recall, (probes, ids, told) in zip(
+    for recall, (probes, ids, usage) in zip(
         wanted, in_fresh_process(run_ivf, path, k, queries, timed, wanted)["result"], strict=True
     ):
         name = "IVF-Flat, recall 0.95" if recall == RECALL else "IVF-Flat, our recall"
-        runs[name] = record(find_recall(points, queries, ids), told, probes=probes, building_cpu=told["building_cpu"])
+        runs[name] = record(find_recall(points, queries, ids), usage, probes=probes, building_cpu=usage["building_cpu"])
     return runs, loads
 
 

@@ -34,23 +34,23 @@ def compare_badge(n, k, kind, parts):
 
         ways = {"whole": hr.Badge(), "folding always": fold_always}
         ways |= {f"{count} partitions": hr.Badge(partitions=count) for count in parts}
-        told = {}
+        figures = {}
         for name, pick in {**ways, "random": hr.Random()}.items():
             found = []
             time = measure(
                 lambda pick=pick, found=found: found.append(pick_rows(pick, view, k, len(found))), len(SEEDS)
             )
             potential = average([seeding.measure_potential(gradients, picked, team) for picked in found])
-            told[name] = {"cpu_seconds": time["cpu_seconds"], "potential": potential}
-    whole = told["whole"]["potential"]
-    return {name: {**one, "potential_of_whole": one["potential"] / whole} for name, one in told.items()}
+            figures[name] = {"cpu_seconds": time["cpu_seconds"], "potential": potential}
+    whole = figures["whole"]["potential"]
+    return {name: {**one, "potential_of_whole": one["potential"] / whole} for name, one in figures.items()}
 
 
 def compare_coreset(n, k, kind, parts):
     embeddings = make_pool(n, kind)[1]
     view, points = hr.View(n, embeddings=embeddings), centers.Points(embeddings, np.arange(n))
     ways = {"whole": hr.CoreSet(), **{f"{count} partitions": hr.CoreSet(partitions=count) for count in parts}}
-    told = {}
+    figures = {}
     with threads.team() as team:
         for name, pick in {**ways, "random": hr.Random()}.items():
             found = []
@@ -58,9 +58,9 @@ def compare_coreset(n, k, kind, parts):
                 lambda pick=pick, found=found: found.append(pick_rows(pick, view, k, len(found))), len(SEEDS)
             )
             radius = average([centers.measure_radius(points, embeddings[picked], team) for picked in found])
-            told[name] = {"cpu_seconds": time["cpu_seconds"], "radius": radius}
-    whole = told["whole"]["radius"]
-    return {name: {**one, "radius_of_whole": one["radius"] / whole} for name, one in told.items()}
+            figures[name] = {"cpu_seconds": time["cpu_seconds"], "radius": radius}
+    whole = figures["whole"]["radius"]
+    return {name: {**one, "radius_of_whole": one["radius"] / whole} for name, one in figures.items()}
 
 
 def pick_rows(pick, view, k, run):

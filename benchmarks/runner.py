@@ -202,9 +202,9 @@ def save(
     not written.
     """
     options = options or parser("").parse_known_args()[0]
-    told = {"name": name, "script": script or name, "seed": seed}
-    told |= {"machine": machine(), "settings": settings, "results": results}
-    text = json.dumps(told, indent=2, default=plain) + "\n"
+    record = {"name": name, "script": script or name, "seed": seed}
+    record |= {"machine": machine(), "settings": settings, "results": results}
+    text = json.dumps(record, indent=2, default=plain) + "\n"
     sys.stdout.write(text)
     if options.quick and options.out is None:
         return None

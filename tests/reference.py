@@ -202,7 +202,7 @@ def lowest_pairs(picked, rows, labeled, margins, k):
 
 
 def pair_gradients(probabilities, embeddings, rows):
-    """BADGE's gradients of yes-or-no questions (m, 2 d): those of a model with the two classes no and yes."""
+    """BADGE's gradients of pairs (m, 2 d): those of a model with the two classes no and yes."""
     return gradients(np.stack([1 - probabilities, probabilities], axis=1), embeddings[rows])
 
 

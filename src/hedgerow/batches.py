@@ -205,7 +205,9 @@ def _load(path: str | Path, names: Mapping[str, str], needed: tuple[str, ...]) -
     columns = read_columns(path, "batch")
     lacking = [column for column, name in names.items() if name in needed and column not in columns]
     if lacking:
-        raise InputError(f"{path} is no such batch: it has no column {lacking[0]!r}, it has {', '.join(columns)}")
+        raise InputError(
+            f"{path} is not this kind of batch: it needs a column {lacking[0]!r} but has {', '.join(columns)}"
+        )
     if "pick" in columns:
         order = np.argsort(columns["pick"], kind="stable")
         columns = {column: values[order] for column, values in columns.items()}

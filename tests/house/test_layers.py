@@ -1,4 +1,4 @@
-"""The listing in docs/house.md is the rule: a file imports only what stands below it."""
+"""The listing in docs/house.md is the rule: a file imports only what is listed below it."""
 
 import re
 
@@ -33,11 +33,11 @@ def listing() -> list[str]:
 
 
 ORDER = {module.replace("__init__", ""): place for place, module in enumerate(listing())}
-ROOMS = [module for module in tree.modules() if module]
+MODULES = [module for module in tree.modules() if module]
 
 
-def stand(module: str) -> int:
-    """Where a module stands in the listing: its own line, or that of its package where the package lists no modules."""
+def find_line(module: str) -> int:
+    """The line of a module in the listing: its own, or that of its package if the package lists no modules."""
     while module not in ORDER:
         module = module.rpartition(".")[0]
     return ORDER[module]
@@ -59,27 +59,28 @@ def test_the_listing_names_what_there_is():
 def test_a_package_with_modules_that_import_each_other_lists_them():
     unlisted = {
         f"{module} -> {found.imported}"
-        for module in ROOMS
+        for module in MODULES
         for found in tree.imports(module)
         if found.imported != f"hedgerow.{module}"
-        and stand(module) == stand(found.imported.removeprefix("hedgerow").removeprefix("."))
+        and find_line(module) == find_line(found.imported.removeprefix("hedgerow").removeprefix("."))
         and found.imported.startswith("hedgerow.")
         and room(module) not in ("kernels", "cli")
     }
     assert not unlisted
 
 
-@pytest.mark.parametrize("module", ROOMS)
+@pytest.mark.parametrize("module", MODULES)
 def test_a_module_imports_only_what_stands_below_it(module):
     wrong = [
         f"line {found.line}: {found.imported}"
         for found in tree.imports(module)
-        if found.imported.startswith("hedgerow.") and stand(found.imported.removeprefix("hedgerow.")) < stand(module)
+        if found.imported.startswith("hedgerow.")
+        and find_line(found.imported.removeprefix("hedgerow.")) < find_line(module)
     ]
-    assert not wrong, f"{module} imports what stands above it: {wrong}"
+    assert not wrong, f"{module} imports what is listed above it: {wrong}"
 
 
-@pytest.mark.parametrize("module", [module for module in ROOMS if module != "__main__"])
+@pytest.mark.parametrize("module", [module for module in MODULES if module != "__main__"])
 def test_nobody_imports_the_front_door(module):
     names = {found.imported for found in tree.imports(module) if found.importer != found.imported}
     assert not {name for name in names if re.match(r"hedgerow\.(cli|web)\b", name) and room(module) not in name}

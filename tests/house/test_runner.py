@@ -19,7 +19,7 @@ def test_every_script_has_quick_and_out(tmp_path):
     assert not runner.arguments("A claim.", []).quick
 
 
-def test_a_quick_run_keeps_nothing_unless_told_where(tmp_path, capsys, monkeypatch):
+def test_a_quick_run_keeps_nothing_without_a_file_name(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(runner, "RESULTS", tmp_path)
     assert runner.save("claim", 0, {}, {"a": 1}, runner.arguments("", ["--quick"])) is None
     assert list(tmp_path.iterdir()) == []
@@ -30,21 +30,21 @@ def test_results_are_written_whole_with_the_machine_they_come_from(tmp_path, cap
     monkeypatch.setattr(runner, "RESULTS", tmp_path / "results")
     path = runner.save("claim", 3, {"n": np.int64(4)}, {"rows": np.arange(2)}, runner.arguments("", []))
     assert list((tmp_path / "results").iterdir()) == [path] == [tmp_path / "results" / "claim.json"]
-    told = json.loads(path.read_text())
-    assert told["seed"] == 3
-    assert told["settings"] == {"n": 4}
-    assert told["results"] == {"rows": [0, 1]}
-    assert told["machine"]["numpy"] == np.__version__
-    assert told["machine"]["cores"] >= 1
+    record = json.loads(path.read_text())
+    assert record["seed"] == 3
+    assert record["settings"] == {"n": 4}
+    assert record["results"] == {"rows": [0, 1]}
+    assert record["machine"]["numpy"] == np.__version__
+    assert record["machine"]["cores"] >= 1
     assert capsys.readouterr().out == path.read_text()
 
 
-def test_what_json_cannot_say_is_refused():
+def test_values_without_a_json_form_are_refused():
     with pytest.raises(TypeError, match="no form in JSON"):
         runner.plain(object())
 
 
-def test_measure_calls_as_often_as_told():
+def test_measure_repeats_the_call():
     calls = []
     times = runner.measure(lambda: calls.append(1), repeats=4)
     assert len(calls) == len(times["all_cpu_seconds"]) == len(times["all_wall_seconds"]) == 4
@@ -65,7 +65,7 @@ def test_peak_memory_sees_what_was_freed():
     assert 60 * MEBIBYTE < report["peak_rss_bytes"] - report["baseline_rss_bytes"] < 80 * MEBIBYTE
 
 
-def test_a_process_that_fails_is_told(capfd):
+def test_a_process_that_fails_is_reported(capfd):
     with pytest.raises(RuntimeError, match="exit code 1"):
         runner.in_fresh_process(int, "no number")
     assert "ValueError" in capfd.readouterr().err
@@ -75,11 +75,11 @@ def test_a_process_that_fails_is_told(capfd):
 def results(tmp_path, monkeypatch):
     folder = tmp_path / "benchmarks" / "results"
     folder.mkdir(parents=True)
-    told = {
+    record = {
         "name": "claim",
         "results": {"first": {"wall_seconds": 0.01234}, "peaks_bytes": [2**30, 2**29], "one, or two": 2.5},
     }
-    (folder / "claim.json").write_text(json.dumps(told))
+    (folder / "claim.json").write_text(json.dumps(record))
     monkeypatch.setattr(marks, "ROOT", tmp_path)
     marks.read.cache_clear()
     yield

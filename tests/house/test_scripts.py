@@ -44,7 +44,7 @@ def test_a_change_has_its_tests(paths: list[str], expected: list[str]) -> None:
 
 
 def test_every_module_has_a_test_of_its_own() -> None:
-    """Besides those that every change to the package runs."""
+    """In addition to the ones run for every change to the package."""
     modules = [path.relative_to(tree.ROOT).as_posix() for path in tree.PACKAGE.rglob("*.py")]
     modules.remove("src/hedgerow/__init__.py")
     bare = [path for path in modules if not set(changed.find_tests([path])) - set(ALWAYS)]

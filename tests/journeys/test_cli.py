@@ -82,12 +82,12 @@ def test_cluster_takes_the_options_of_its_method(files: Path, run: Run) -> None:
 
 def test_cluster_tells_a_program(files: Path, run: Run) -> None:
     answer = run("cluster", "pool.npy", "-o", "out.parquet", "--threshold", 0.4, "--metric", "sqeuclidean", "--json")
-    told = json.loads(answer.out)
-    assert told["threshold"] == 0.4
-    assert told["metric"] == "sqeuclidean"
-    assert told["n"] == N
-    assert told["n_clusters"] == hr.Clusters.load("out.parquet").n_clusters
-    assert told["out"] == "out.parquet"
+    facts = json.loads(answer.out)
+    assert facts["threshold"] == 0.4
+    assert facts["metric"] == "sqeuclidean"
+    assert facts["n"] == N
+    assert facts["n_clusters"] == hr.Clusters.load("out.parquet").n_clusters
+    assert facts["out"] == "out.parquet"
     assert answer.error == ""
 
 
@@ -197,8 +197,8 @@ def test_select_takes_any_form_of_the_same_predictions(files: Path, run: Run, so
 def test_every_strategy_by_name(files: Path, run: Run, strategy: str) -> None:
     answer = run(*select("predictions.parquet", "--strategy", strategy, "--embeddings", "pool.parquet", "--json"))
     assert answer.code == 0, answer.error
-    told = json.loads(answer.out)
-    assert told["strategy"] == strategy
+    facts = json.loads(answer.out)
+    assert facts["strategy"] == strategy
     table = pq.read_table("batch.parquet")
     assert len(set(table["row"].to_pylist())) == 20
     assert table.column_names[:2] == ["id", "row"]
@@ -213,8 +213,8 @@ def test_the_help_names_every_strategy(files: Path, run: Run) -> None:
 
 def test_options_of_a_strategy(files: Path, run: Run) -> None:
     arguments = ["predictions.npy", "--strategy", "coreset", "--embeddings", "pool.npy", "--partitions", 2, "--json"]
-    told = json.loads(run(*select(*arguments, "--split-labeled", clusters=None)).out)
-    assert told["options"] == {"partitions": 2, "metric": "euclidean", "split_labeled": True}
+    facts = json.loads(run(*select(*arguments, "--split-labeled", clusters=None)).out)
+    assert facts["options"] == {"partitions": 2, "metric": "euclidean", "split_labeled": True}
     arguments = ["predictions.npy", "--strategy", "stochastic-margin", "--power", 2, "--json", "--force"]
     assert json.loads(run(*select(*arguments, clusters=None)).out)["options"] == {"power": 2}
 
@@ -239,8 +239,8 @@ def test_several_labeled_files_are_united(files: Path, run: Run) -> None:
     Path("a.csv").write_text("\n".join(["id", *IDS[:150]]))
     pq.write_table(pa.table({"id": IDS[100:300]}), "b.parquet")
     more = ["--labeled", "a.csv", "--labeled", "b.parquet"]
-    told = json.loads(run(*select("predictions.parquet", *more, "--json", k=100)).out)
-    assert (told["labeled"], told["inputs"]["labeled"]) == (300, ["a.csv", "b.parquet"])
+    facts = json.loads(run(*select("predictions.parquet", *more, "--json", k=100)).out)
+    assert (facts["labeled"], facts["inputs"]["labeled"]) == (300, ["a.csv", "b.parquet"])
     assert sorted(pq.read_table("batch.parquet")["row"].to_pylist()) == list(range(300, N))
     assert json.loads(pq.read_metadata("batch.parquet").metadata[b"hedgerow.batch"])["inputs"]["labeled"] == [
         "a.csv", "b.parquet",
@@ -287,8 +287,8 @@ def test_unknown_ids_can_be_ignored(files: Path, run: Run) -> None:
 
 def test_any_option_of_a_strategy(files: Path, run: Run) -> None:
     arguments = ["predictions.npy", "--strategy", "badge", "--embeddings", "pool.npy", "--json"]
-    told = json.loads(run(*select(*arguments, "--set", "first=random", "--set", "partitions=2", clusters=None)).out)
-    assert told["options"] == {"partitions": 2, "first": "random"}
+    facts = json.loads(run(*select(*arguments, "--set", "first=random", "--set", "partitions=2", clusters=None)).out)
+    assert facts["options"] == {"partitions": 2, "first": "random"}
     expected = hr.select(
         hr.Badge(2, "random"), 20, probabilities=np.load("predictions.npy"), embeddings=np.load("pool.npy")
     )
@@ -523,8 +523,8 @@ def test_demo(files: Path, run: Run) -> None:
     assert json.loads(answer.out)["report"].endswith("report.html")
     assert Path("report.html").read_text().lstrip().lower().startswith("<!doctype html>")
     answer = run("demo", "--quick", "--seeds", 1, "--out", "report.html")
-    table, _, told = answer.out.partition("report: ")
-    assert told.endswith("report.html\n")
+    table, _, path = answer.out.partition("report: ")
+    assert path.endswith("report.html\n")
     assert max(map(len, table.splitlines())) <= 80  # in a pipe, and nothing is cut
     for name in ("strategy", "random", "margin", "cluster-margin,", "factor 10", "factor 3", "100 labels", "batch 1"):
         assert name in table

@@ -122,8 +122,8 @@ def test_the_report(whole: Path, run: Run) -> None:
     for part in ("50 labels", "cluster-margin", "minus margin", "in percent", "report.html"):
         assert part in done.out
     check_self_contained((whole / "report.html").read_text())
-    told = json.loads(run("experiment", "report", whole, "--json").out)
-    assert told == json.loads((whole / "summary.json").read_text())
+    summary = json.loads(run("experiment", "report", whole, "--json").out)
+    assert summary == json.loads((whole / "summary.json").read_text())
 
 
 def test_a_run_with_controls_says_what_is_due_to_clusters(recipe: Path, whole: Path, run: Run, tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_a_run_with_controls_says_what_is_due_to_clusters(recipe: Path, whole: P
     page = (out / "report.html").read_text()
     check_self_contained(page)
     assert "Credited to clusters: each strategy minus its controls" in page
-    told = json.loads((out / "summary.json").read_text())
-    rounds = told["rounds"]
+    summary = json.loads((out / "summary.json").read_text())
+    rounds = summary["rounds"]
     last = {
         (name, trial): value
         for name, trial, number, value in zip(
@@ -151,7 +151,7 @@ def test_a_run_with_controls_says_what_is_due_to_clusters(recipe: Path, whole: P
     differences = [
         last["cluster-margin", trial] - last["cluster-margin, shuffled clusters", trial] for trial in range(2)
     ]
-    credit = next(one for one in told["findings"][0]["credits"] if one["of"] == "last round")
+    credit = next(one for one in summary["findings"][0]["credits"] if one["of"] == "last round")
     assert credit["baseline"] == "cluster-margin, shuffled clusters"
     assert credit["mean"] == pytest.approx(np.mean(differences))
     plain = [line for line in read_values(whole) if "margin" in str(line)]
@@ -164,10 +164,10 @@ def test_trials_of_two_machines_are_merged(recipe: Path, whole: Path, run: Run, 
     here, there = tmp_path / "here", tmp_path / "there"
     assert run(*arguments(recipe, here, "--trials", 1)).code == 0
     assert run(*arguments(recipe, there, "--first-trial", 1)).code == 0
-    told = json.loads(run("experiment", "report", here, there, "--json").out)
+    summary = json.loads(run("experiment", "report", here, there, "--json").out)
     alone = json.loads(run("experiment", "report", whole, "--json").out)
-    assert told["trials"] == 2
-    assert [found["points"] for found in told["findings"]] == [found["points"] for found in alone["findings"]]
+    assert summary["trials"] == 2
+    assert [found["points"] for found in summary["findings"]] == [found["points"] for found in alone["findings"]]
     one_line(
         run("experiment", "report", here, here / "summary.json"),
         1,
@@ -176,9 +176,9 @@ def test_trials_of_two_machines_are_merged(recipe: Path, whole: Path, run: Run, 
 
 
 def test_the_list_names_every_recipe(run: Run) -> None:
-    told = json.loads(run("experiment", "list", "--json").out)
-    assert {"cifar10", "svhn-vgg16", "sweep-digits"} <= set(told)
-    assert all(one["reproduces"] and one["takes"] for one in told.values())
+    summary = json.loads(run("experiment", "list", "--json").out)
+    assert {"cifar10", "svhn-vgg16", "sweep-digits"} <= set(summary)
+    assert all(one["reproduces"] and one["takes"] for one in summary.values())
 
 
 MODEL = RECIPE[RECIPE.index("kind =") : RECIPE.index("[clusters]")]

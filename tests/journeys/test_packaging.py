@@ -92,9 +92,9 @@ def test_the_source_distribution_is_the_repository(unpacked: Path) -> None:
 def test_an_unpacked_source_distribution_passes_tests_and_builds_the_same_wheel(built: Path, unpacked: Path) -> None:
     where = {"PYTHONPATH": str(unpacked / "src")}
     tests = ["tests/house/test_layers.py", "tests/house/test_exports.py", "-k", "not pinned"]  # which wants all extras
-    told = call("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *tests, cwd=unpacked, **where)
-    assert " passed" in told
-    assert "skipped" not in told
+    output = call("-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *tests, cwd=unpacked, **where)
+    assert " passed" in output
+    assert "skipped" not in output
     call("-m", "hatchling", "build", "-t", "wheel", "-d", unpacked / "dist", cwd=unpacked)
     wheel = f"{NAME}-py3-none-any.whl"
     assert list_wheel(unpacked / "dist" / wheel) == list_wheel(built / wheel)

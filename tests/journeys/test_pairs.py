@@ -1,4 +1,4 @@
-"""Questions on the command line: ids and classes in, ids and classes out, every mistake in one line."""
+"""Pairs on the command line: ids and classes in, ids and classes out, every mistake in one line."""
 
 import json
 import sys
@@ -39,7 +39,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hr.Pairs:
-    """A folder with the files of a multi-label pool, the current one; its questions."""
+    """A folder with the files of a multi-label pool, the current one; its pairs."""
     rng = np.random.default_rng(0)
     monkeypatch.chdir(tmp_path)
     cells = rng.permutation(N * CLASSES)[:M]
@@ -115,7 +115,7 @@ def test_one_file_is_enough_where_rows_do_not_matter(asked: hr.Pairs, run: Run) 
 
 @pytest.mark.parametrize("labeled", ["labeled.parquet", "mask.npy", "places.npy"])
 @pytest.mark.parametrize("predictions", ["matrix.npy", "each.npy", "rows.parquet", "named.parquet"])
-def test_any_form_of_the_same_questions(asked: hr.Pairs, run: Run, predictions: str, labeled: str) -> None:
+def test_any_form_of_the_same_pairs(asked: hr.Pairs, run: Run, predictions: str, labeled: str) -> None:
     pairs = "rows.parquet" if predictions in ("matrix.npy", "rows.parquet") else "named.parquet"
     if pairs == "rows.parquet":
         write("labeled", row=asked.rows[:40], **{"class": asked.classes[:40]})

@@ -1,4 +1,4 @@
-"""Questions selected by the fast ways against the literal ones, and the laws of their draws."""
+"""Selections of pairs compared with literal implementations, and the distributions of random ones."""
 
 import warnings
 from collections import Counter
@@ -17,7 +17,7 @@ RARE, NEVER = 1e-3, 1e-6  # p-values: of a law that holds, of one that does not
 
 
 def make_case(kind, number):
-    """A small pool of questions with many ties; n rows, C classes, k of 0, 1, all and between."""
+    """A small pool of pairs with many ties; n rows, C classes, k of 0, 1, all and between."""
     rng = np.random.default_rng([KINDS.index(kind), number])
     n = 1 if kind == "one row" else int(rng.integers(1, 25))
     classes = 1 if kind == "one class" else int(rng.integers(1, 6))
@@ -238,13 +238,13 @@ def test_stochastic_margin_draws_by_its_weights():
     assert reference.judge(counts, reference.successive_law(weights, 2)) < NEVER
 
 
-def test_random_is_uniform_over_questions_and_not_over_rows():
+def test_random_is_uniform_over_pairs_and_not_over_rows():
     counts = count_batches("random", 2, 3000)
     assert reference.judge(counts, dict.fromkeys(permutations(range(6), 2), 1 / 30)) > RARE
 
 
-def test_two_steps_draw_uniformly_from_the_questions_of_the_picked_rows():
-    """One row is picked: that of the lowest margin, 2, whose three questions are equally likely."""
+def test_two_steps_draw_uniformly_from_the_pairs_of_the_picked_rows():
+    """One row is picked: that of the lowest margin, 2, whose three pairs are equally likely."""
     matrix = np.array([[0.9, 0.1, 0], [0.8, 0.1, 0], [0.5, 0.5, 0]], np.float32)
     given = {"pairs": PAIRS, "clusters": [0, 1, 2], "probabilities": matrix}
     strategy = hr.ClusterMargin(1.0)

@@ -1,4 +1,4 @@
-"""What must hold for any questions, any labeled set, any k."""
+"""What must hold for any pairs, any labeled set, any k."""
 
 import warnings
 from collections import Counter
@@ -21,7 +21,7 @@ STRATEGIES = [
 
 
 def make_pool(seed, ties=False):
-    """Questions about a few rows in no order, some rows without any; at least one question unlabeled."""
+    """Pairs of a few rows in no order, some rows without any; at least one pair is unlabeled."""
     rng = np.random.default_rng(seed)
     n, classes = int(rng.integers(1, 30)), int(rng.integers(1, 6))
     cells = rng.permutation(n * classes)[: int(rng.integers(1, n * classes + 1))]
@@ -93,7 +93,7 @@ def test_no_row_and_no_class_has_more_than_its_limit(seed, per_row, class_quota,
     batch = select(strategy, k, pool, seed, allow_short=True)
     assert max(Counter(batch.rows.tolist()).values(), default=0) <= per_row
     assert max(Counter(batch.classes.tolist()).values(), default=0) <= class_quota
-    if len(batch) < k:  # then no other unlabeled question fits
+    if len(batch) < k:  # then no other unlabeled pair fits
         asked = pool["pairs"]
         left = np.setdiff1d(np.flatnonzero(~pool["labeled"]), batch.index)
         rows, classes = Counter(batch.rows.tolist()), Counter(batch.classes.tolist())

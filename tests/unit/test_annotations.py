@@ -1,4 +1,4 @@
-"""Questions that can be asked: all positives, a few negatives, the rest hidden."""
+"""Pairs that can be asked about: all positives, a few negatives, the rest hidden."""
 
 import numpy as np
 from scipy.sparse import csr_matrix

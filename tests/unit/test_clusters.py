@@ -426,12 +426,12 @@ def test_what_could_not_be_read_again_is_not_written(points, tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("told", ["{}", "[]", "not json", '{"n": 2, "threshold": "x", "metric": "cosine"}'])
-def test_load_refuses_damaged_metadata(tmp_path, told):
+@pytest.mark.parametrize("metadata", ["{}", "[]", "not json", '{"n": 2, "threshold": "x", "metric": "cosine"}'])
+def test_load_refuses_damaged_metadata(tmp_path, metadata):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.table({"cluster": [0, 1]}).replace_schema_metadata({"hedgerow.clusters": told})
+    table = pa.table({"cluster": [0, 1]}).replace_schema_metadata({"hedgerow.clusters": metadata})
     pq.write_table(table, tmp_path / "c.parquet")
     with pytest.raises(hr.StoreError, match="damaged metadata"):
         hr.Clusters.load(tmp_path / "c.parquet")

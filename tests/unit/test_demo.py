@@ -1,4 +1,4 @@
-"""The demo from end to end in its quick form, and the pool of digits it stands on."""
+"""The demo from end to end in its quick form, and its pool of digits."""
 
 import json
 import sys
@@ -17,14 +17,14 @@ SEEDS = 2
 
 
 @pytest.fixture(scope="module")
-def told() -> list[tuple[str, float]]:
+def reports() -> list[tuple[str, float]]:
     return []
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory, told: list[tuple[str, float]]) -> DemoResult:
+def result(tmp_path_factory: pytest.TempPathFactory, reports: list[tuple[str, float]]) -> DemoResult:
     out = tmp_path_factory.mktemp("demo") / "report.html"
-    return run_demo(out, seeds=SEEDS, quick=True, progress=lambda phase, done: told.append((phase, done)))
+    return run_demo(out, seeds=SEEDS, quick=True, progress=lambda phase, done: reports.append((phase, done)))
 
 
 def test_every_strategy_has_every_round_of_every_trial(result: DemoResult) -> None:
@@ -75,21 +75,21 @@ def test_the_report_is_one_self_contained_page_with_the_tables_numbers(result: D
 
 
 def test_the_results_are_plain_and_complete(result: DemoResult) -> None:
-    told = json.loads(json.dumps(result.to_json()))
-    assert len(told["rounds"]) == len(result.rounds)
-    assert [row["accuracy"] for row in told["rounds"]] == [done.values["accuracy"] for done in result.rounds]
-    assert [point["mean"] for point in told["points"]] == [point.mean for point in result.points]
-    assert told["settings"]["trials"] == SEEDS
-    assert told["report"] == str(result.report)
+    facts = json.loads(json.dumps(result.to_json()))
+    assert len(facts["rounds"]) == len(result.rounds)
+    assert [row["accuracy"] for row in facts["rounds"]] == [done.values["accuracy"] for done in result.rounds]
+    assert [point["mean"] for point in facts["points"]] == [point.mean for point in result.points]
+    assert facts["settings"]["trials"] == SEEDS
+    assert facts["report"] == str(result.report)
 
 
-def test_progress_goes_from_nothing_to_all(result: DemoResult, told: list[tuple[str, float]]) -> None:
-    done = [part for _, part in told]
+def test_progress_goes_from_nothing_to_all(result: DemoResult, reports: list[tuple[str, float]]) -> None:
+    done = [part for _, part in reports]
     assert done == sorted(done)
     assert done[0] == 0
     assert done[-1] == 1
-    assert told[-1][0] == "done"
-    assert any("trial 2 of 2" in phase for phase, _ in told)
+    assert reports[-1][0] == "done"
+    assert any("trial 2 of 2" in phase for phase, _ in reports)
 
 
 def test_one_seed_one_answer_and_one_trial_has_no_errors(result: DemoResult, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_refuses_a_pool_without_originals_or_without_a_test_set(originals: int) 
 
 
 def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)  # how Python is told that it is not there
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)  # Python then raises ImportError
     with pytest.raises(MissingExtraError, match=r"pip install .\.\[sklearn\]"):
         run_demo(tmp_path / "report.html", quick=True)
     assert not (tmp_path / "report.html").exists()

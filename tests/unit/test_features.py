@@ -16,14 +16,14 @@ def test_features_are_made_once_and_mapped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")  # absent in `make test-lowest`
-    told: list[str] = []
+    phases: list[str] = []
     made = features.load_features(
-        IMAGES, "mine", side=32, cache=tmp_path / "cache", progress=lambda phase, _: told.append(phase)
+        IMAGES, "mine", side=32, cache=tmp_path / "cache", progress=lambda phase, _: phases.append(phase)
     )
     assert made.shape == (3, features.WIDTH)
     assert made.dtype == np.float32
     assert np.isfinite(made).all()
-    assert told == ["features of 3 images"]
+    assert phases == ["features of 3 images"]
     assert capsys.readouterr().out == ""
     monkeypatch.setattr(features, "write_features", None)  # a second time nothing is made
     again = features.load_features(IMAGES, "mine", side=32, cache=tmp_path / "cache")

@@ -1,4 +1,4 @@
-"""The files of public datasets: read as published, told apart from broken ones, and named where they are missing."""
+"""The files of public datasets: read as published, recognized when broken, and named when missing."""
 
 import gzip
 import pickle
@@ -78,10 +78,14 @@ def test_covertype_as_published_and_as_npz(data: Path) -> None:
 @pytest.mark.parametrize("name", list(PUBLICATIONS))
 def test_what_is_missing_is_named_with_where_to_get_it(name: str, tmp_path: Path) -> None:
     published = PUBLICATIONS[name]
-    for folder, told in ((None, "pass its folder with --data"), (tmp_path, "has no"), (tmp_path / "no", "not exist")):
+    for folder, message in (
+        (None, "pass its folder with --data"),
+        (tmp_path, "has no"),
+        (tmp_path / "no", "not exist"),
+    ):
         with pytest.raises(InputError) as error:
             published.find(folder)
-        assert told in str(error.value)
+        assert message in str(error.value)
         assert published.address in str(error.value)
         assert all(file in str(error.value) for file in published.files)
 

@@ -79,12 +79,12 @@ def test_thread_count_does_not_matter(metric):
 
 @pytest.mark.parametrize("method", ["exact", "certified"])
 def test_progress_goes_forward_in_every_phase_and_ends(method):
-    told = {}
+    shares_by_phase = {}
     points = np.random.default_rng(0).normal(size=(5000, 4))
-    hr.linkage(points, method=method, progress=lambda phase, done: told.setdefault(phase, []).append(done))
-    assert all(0 <= share <= 1 for shares in told.values() for share in shares)
-    assert told["reading"][-1] == 1
-    assert told["merging"][-1] == pytest.approx(1, abs=0.01)
+    hr.linkage(points, method=method, progress=lambda phase, done: shares_by_phase.setdefault(phase, []).append(done))
+    assert all(0 <= share <= 1 for shares in shares_by_phase.values() for share in shares)
+    assert shares_by_phase["reading"][-1] == 1
+    assert shares_by_phase["merging"][-1] == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Ids: read, refused, compared between files, found again as rows."""
+"""Ids: read, refused, compared between files, matched to rows."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Files that list some of the pool's rows: by id, by number, in every form; those that are refused."""
+"""Files that list some of the pool's rows: by id, by number, in every form; and files that are refused."""
 
 from pathlib import Path
 from typing import Any

@@ -111,7 +111,7 @@ def test_refuses(trainer: SklearnMLP, features: np.ndarray, labels: np.ndarray, 
 
 def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = make_blobs()
-    monkeypatch.setitem(sys.modules, "sklearn.neural_network", None)  # how Python is told that it is not there
+    monkeypatch.setitem(sys.modules, "sklearn.neural_network", None)  # Python then raises ImportError
     with pytest.raises(MissingExtraError, match=r"pip install .\.\[sklearn\]"):
         SklearnMLP(3).fit(features, labels, seed=0)
 

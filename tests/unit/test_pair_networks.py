@@ -52,14 +52,14 @@ def test_a_class_that_nobody_asked_about_is_left_as_it_was() -> None:
 def test_one_seed_one_model_and_the_one_before_stays() -> None:
     trainer = make_trainer()
     before = trainer.begin(FEATURES, PAIRS, ANSWERS)
-    told = before.probabilities(FEATURES)
+    expected = before.probabilities(FEATURES)
     first, again, other = (
         trainer.tune(before, FEATURES, PAIRS, ANSWERS, seed=seed).probabilities(FEATURES) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
-    np.testing.assert_array_equal(before.probabilities(FEATURES), told)
-    np.testing.assert_array_equal(trainer.begin(FEATURES, PAIRS, ANSWERS).probabilities(FEATURES), told)
+    np.testing.assert_array_equal(before.probabilities(FEATURES), expected)
+    np.testing.assert_array_equal(trainer.begin(FEATURES, PAIRS, ANSWERS).probabilities(FEATURES), expected)
 
 
 def test_a_first_model_goes_on_from_what_it_knows() -> None:

@@ -21,7 +21,7 @@ DRAWN = [
 @pytest.fixture(autouse=True)
 def quiet():
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "coreset found", hr.HedgerowWarning)  # every row has a labeled question
+        warnings.filterwarnings("ignore", "coreset found", hr.HedgerowWarning)  # every row has a labeled pair
         yield
 
 
@@ -183,14 +183,14 @@ def test_cluster_margin_takes_rows_by_the_top_two_of_a_matrix_or_by_their_lowest
     assert hr.select_pairs(strategy, 1, probabilities=matrix[:, 0], labeled=[1], **more).rows.tolist() == [2]
 
 
-def test_a_row_stays_a_candidate_while_it_has_a_question_left():
+def test_a_row_stays_a_candidate_while_it_has_an_unlabeled_pair():
     asked = hr.Pairs([0, 0, 1], [0, 1, 0])
     given = {"pairs": asked, "probabilities": np.array([[0.5, 0.5], [0.9, 0.1]]), "clusters": [0, 0]}
     assert hr.select_pairs("cluster-margin", 1, labeled=[0, 2], **given).index.tolist() == [1]
     assert sorted(hr.select_pairs("cluster-margin", 2, labeled=[0], **given).index.tolist()) == [1, 2]
 
 
-def test_coreset_leaves_rows_with_a_labeled_question_for_last():
+def test_coreset_leaves_rows_with_a_labeled_pair_for_last():
     asked = hr.Pairs([0, 0, 1, 2, 3], [0, 1, 0, 0, 0])
     points = np.array([[0, 0], [0, 1], [0, 9], [0, 5]], np.float32)
     given = {"pairs": asked, "embeddings": points}

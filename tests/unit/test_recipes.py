@@ -1,4 +1,4 @@
-"""Recipes: those that are shipped say what the paper says, and every mistake in one is named."""
+"""Recipes: the shipped ones match the paper, and every mistake in a recipe is named."""
 
 from pathlib import Path
 from typing import Any
@@ -228,9 +228,11 @@ def test_the_pool_without_copies_differs_in_nothing_else() -> None:
     typos, distinct = (load_recipe(f"wordlangs-{name}") for name in ("typos", "distinct"))
     sizes = [(one.limit - one.held_out - one.first) * (one.typos + 1) for one in (typos.dataset, distinct.dataset)]
     assert sizes == [800_000, 800_000]
-    told = [one.describe() | {"name": "", "dataset": {}} for one in (typos, distinct)]
-    told[0]["strategies"] = [arm for arm in told[0]["strategies"] if arm["name"] not in ("badge", "coreset")]
-    assert told[0] == told[1]
+    descriptions = [one.describe() | {"name": "", "dataset": {}} for one in (typos, distinct)]
+    descriptions[0]["strategies"] = [
+        arm for arm in descriptions[0]["strategies"] if arm["name"] not in ("badge", "coreset")
+    ]
+    assert descriptions[0] == descriptions[1]
 
 
 @pytest.mark.parametrize(

@@ -187,11 +187,11 @@ def test_labels_are_held_to_the_classes() -> None:
 
 
 def test_progress_counts_rounds(tmp_path: Path) -> None:
-    told: list[tuple[str, float]] = []
-    run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS, trainer=Means(), progress=lambda *one: told.append(one))
-    assert [done for _, done in told] == sorted(done for _, done in told)
-    assert told[0] == ("trial 1: first model (0 of 57 rounds, 3 trials)", 0.0)
-    assert any("trial 2: margin, batches of 20, round 3" in place for place, _ in told)
+    reports: list[tuple[str, float]] = []
+    run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS, trainer=Means(), progress=lambda *one: reports.append(one))
+    assert [done for _, done in reports] == sorted(done for _, done in reports)
+    assert reports[0] == ("trial 1: first model (0 of 57 rounds, 3 trials)", 0.0)
+    assert any("trial 2: margin, batches of 20, round 3" in place for place, _ in reports)
 
 
 def test_the_report_tells_it_all_in_one_file(whole: Path) -> None:
@@ -203,16 +203,16 @@ def test_the_report_tells_it_all_in_one_file(whole: Path) -> None:
                  "Seconds per round", "ClusterMargin(margin_factor=2.0", "With 3 trials the intervals are rough",
                  "Label savings, batches of 10", "average cluster sizes", "log loss"):  # fmt: skip
         assert part in text, part
-    told = json.loads((whole / "summary.json").read_text())
-    assert told["trials"] == 3
-    rounds = {name: np.array(column) for name, column in told["rounds"].items()}
+    summary = json.loads((whole / "summary.json").read_text())
+    assert summary["trials"] == 3
+    rounds = {name: np.array(column) for name, column in summary["rounds"].items()}
     assert len(rounds["strategy"]) == 3 * 2 * 3 * 4
     known = {"better", "worse", "undecided", "equal within 0.002"}
-    assert {one["verdict"] for one in told["findings"][0]["comparisons"]} <= known
-    made = sum(len(found["comparisons"]) for found in told["findings"])
-    assert told["family"] == {"comparisons": made, "equivalence": 0.002, "significance": 0.05}
+    assert {one["verdict"] for one in summary["findings"][0]["comparisons"]} <= known
+    made = sum(len(found["comparisons"]) for found in summary["findings"])
+    assert summary["family"] == {"comparisons": made, "equivalence": 0.002, "significance": 0.05}
     assert f"The report makes {made} comparisons in all of its tables" in text
-    point = next(one for one in told["findings"][0]["points"] if (one["strategy"], one["round"]) == ("random", 2))
+    point = next(one for one in summary["findings"][0]["points"] if (one["strategy"], one["round"]) == ("random", 2))
     chosen = (rounds["strategy"] == "random") & (rounds["round"] == 2) & (rounds["batch_size"] == 10)
     values = rounds["accuracy"][chosen]
     assert point["mean"] == pytest.approx(np.mean(values))
@@ -256,10 +256,10 @@ def test_trials_run_elsewhere_are_merged(whole: Path, tmp_path: Path) -> None:
     joined = report_experiment(tmp_path / "here", tmp_path / "kept.json", tmp_path / "last")
     expected = report_experiment(whole)
     assert joined.held.rounds == expected.held.rounds
-    told, alone = joined.to_json(), expected.to_json()
+    summary, alone = joined.to_json(), expected.to_json()
     for part in ("points", "areas", "savings", "comparisons"):
-        assert [found[part] for found in told["findings"]] == [found[part] for found in alone["findings"]]
-    assert json.loads((tmp_path / "here" / "summary.json").read_text()) == json.loads(json.dumps(told))
+        assert [found[part] for found in summary["findings"]] == [found[part] for found in alone["findings"]]
+    assert json.loads((tmp_path / "here" / "summary.json").read_text()) == json.loads(json.dumps(summary))
     assert pq.read_table(tmp_path / "here" / "results.parquet").num_rows == len(list_results(expected.held))
 
 

@@ -213,9 +213,9 @@ def select(
     by_class: Annotated[
         bool | None, typer.Option("--by-class", help="cluster-margin-pairs: visit clusters and classes together.")
     ] = None,
-    per_row: Annotated[int | None, typer.Option(help="cluster-margin-pairs: at most so many pairs per row.")] = None,
+    per_row: Annotated[int | None, typer.Option(help="cluster-margin-pairs: largest number of pairs per row.")] = None,
     class_quota: Annotated[
-        int | None, typer.Option(help="cluster-margin-pairs: at most so many pairs per class.")
+        int | None, typer.Option(help="cluster-margin-pairs: largest number of pairs per class.")
     ] = None,
     partitions: Annotated[int | None, typer.Option(help="badge, coreset: number of random parts.")] = None,
     split_labeled: Annotated[

@@ -85,7 +85,7 @@ def link_lists(found: Neighbors, reach: npt.NDArray[Any], team: Team) -> Lists:
     n = len(ids)
     reverse = np.empty(ids.shape, np.bool_)
     last = gaps[:, -1].copy()
-    team.ranges(lambda lo, hi: merging.mark_told(ids, gaps, last, reach, lo, hi, reverse), n)
+    team.ranges(lambda lo, hi: merging.mark_reverse(ids, gaps, last, reach, lo, hi, reverse), n)
     # Every thread reads all reverse entries and writes those of its own range: no two threads write to one list.
     length = np.empty(n, np.int32)
     team.ranges(lambda lo, hi: merging.count_entries(ids, reverse, lo, hi, length), n)

@@ -1,7 +1,8 @@
 """Compiled loops: numba and numpy only.
 
-Contiguous arrays in, preallocated arrays out, randomness as pre-drawn numbers; nothing is validated here.
-Each kernel is compiled on its first call and kept on disk (`compiling.py`). That takes seconds, so callers can listen.
+Kernels take contiguous arrays, write to preallocated ones, get random numbers or keys from the caller, and validate
+nothing. Each is compiled on its first call and cached on disk (`compiling.py`). Compiling takes seconds, so callers can
+register a listener.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ listeners: list[Callable[[], None]] = []
 
 @contextmanager
 def listen(listener: Callable[[], None]) -> Iterator[None]:
-    """Calls `listener` each time a kernel is about to be compiled, for the length of a `with` block."""
+    """Calls `listener` each time a kernel is about to be compiled, within a `with` block."""
     listeners.append(listener)
     try:
         yield
@@ -37,8 +38,8 @@ def announce(progress: Callable[[str, float], None] | None) -> Iterator[None]:
 def freeze(array: Array) -> Array:
     """A view of an array that cannot be written to.
 
-    Kernels are compiled once for arrays that can be written to and once for others (a file that is mapped, a column of
-    Arrow data). What comes from outside is frozen, so that one of the two is enough.
+    Kernels are compiled separately for writable and for read-only arrays (memory-mapped files, Arrow columns). Freezing
+    every input means that one version is enough.
     """
     frozen: Any = array.view()  # type: ignore[attr-defined]
     frozen.flags.writeable = False

@@ -1,16 +1,17 @@
-"""A step of Adagrad (Duchi, Hazan and Singer 2011) on the rows of a table that a minibatch touched."""
+"""A step of Adagrad (Duchi, Hazan and Singer 2011) on those rows of a table that a minibatch uses."""
 
 import numpy as np
 
 from hedgerow.kernels.compiling import kernel
 
 
-@kernel(error_model="numpy")  # a check for division by zero would keep it from being vectorized
+@kernel(error_model="numpy")  # checks for division by zero prevent vectorization
 def step(table, squares, places, gradients, rate, epsilon, slots, touched, totals):
-    """table (B, d) goes down its gradient: gradients (m, d) for the rows at places (m,), which may name a row often.
+    """Updates table (B, d) by gradients (m, d) of the rows places (m,), in which a row may occur several times.
 
-    squares (B, d) sums the squared gradients of every step before. Scratch: slots (B,) int32, all -1 before and after;
-    touched (m,) int64 and totals (m, d) float32. Everything else is float32. Rows are summed in the order of places.
+    squares (B, d): the sums of squared gradients of all earlier steps. Gradients of a row are summed in the order of
+    places. Scratch: slots (B,) int32, all -1 before and after; touched (m,) int64 and totals (m, d) float32. Everything
+    else is float32.
     """
     count = 0
     for i in range(places.size):

@@ -1,4 +1,4 @@
-"""Sorting a pool into cells: nearest centers, and the votes that tell which cells are neighbors."""
+"""Sorting a pool into cells: nearest centers, and the votes that determine which cells are neighbors."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from hedgerow.kernels.products import multiply, multiply_vector
 
 @helper
 def take_nearer(products, half, center, most, nearest, new_most, new_nearest):
-    """The larger of most[i] and products[i] - half, and whose it is. Into other arrays: in place is no vector code."""
+    """The larger of most[i] and products[i] - half, and its center. Written to new arrays, so that it is vectorized."""
     for i in range(len(products)):
         value = products[i] - half
         new_most[i] = value if value > most[i] else most[i]
@@ -17,10 +17,10 @@ def take_nearer(products, half, center, most, nearest, new_most, new_nearest):
 
 @helper(inline="always")
 def nearest_center(products, count, rows, half, first, most, nearest):
-    """nearest[0, i] = the center c with the largest products[c, i] - half[first + c], the first of equals.
+    """nearest[0, i] = the center c with the largest products[c, i] - half[first + c]; ties go to the first.
 
-    products: flat, (count, rows) in row order: a row a center, so that rows of the pool are next to each other.
-    most, nearest: scratch of at least (2, rows); the results change places from center to center.
+    products: flat, (count, rows) in row order: one row per center, so that the pool's rows are contiguous.
+    most, nearest: scratch of at least (2, rows); each center reads one half and writes the other.
     """
     for i in range(rows):
         most[0, i] = -np.inf
@@ -36,10 +36,10 @@ def nearest_center(products, count, rows, half, first, most, nearest):
 
 @kernel
 def nearest_centers(rows, order, edges, centers, half, shares, block, taken, products, most, nearest, out):
-    """out (n,) = the nearest center of every row among those of its group, `block` rows a product.
+    """out (n,) = the nearest center of every row among the centers of its group, in blocks of `block` rows.
 
-    Group g is rows order[edges[g]:edges[g + 1]] and centers shares[g]:shares[g + 1]. order (0,): rows are in order as
-    they are. taken (block, d), products (block * the largest share,), most (2, block), all of the rows' dtype, and
+    Group g is rows order[edges[g]:edges[g + 1]] and centers shares[g]:shares[g + 1]. order (0,): rows are already in
+    order. taken (block, d), products (block * the largest share,), most (2, block), all of the rows' dtype, and
     nearest (2, block) int32: scratch.
     """
     for g in range(len(edges) - 1):
@@ -64,18 +64,18 @@ def nearest_centers(rows, order, edges, centers, half, shares, block, taken, pro
 def vote(points, starts, centers, half, around, voters, choices, lo, hi, near, values, votes):
     """votes[c, j] = how many of the sampled rows of cell c have the center of cell around[c, j] among their nearest.
 
-    around (cells, a): the cells that come into question, the cell itself among them. Up to `voters` rows of a cell,
-    evenly spaced, give `choices` votes each. near (a, d) and values (a,) of the points' dtype: scratch.
+    around (cells, a): the candidate cells, including the cell itself. Up to `voters` rows of a cell, evenly spaced,
+    give `choices` votes each. near (a, d) and values (a,) of the points' dtype: scratch.
     """
     a = around.shape[1]
     for c in range(lo, hi):
         count = starts[c + 1] - starts[c]
-        asked = count if count < voters else voters
+        sampled = count if count < voters else voters
         for j in range(a):
             for t in range(centers.shape[1]):
                 near[j, t] = centers[around[c, j], t]
-        for v in range(asked):
-            multiply_vector(near, points[starts[c] + v * count // asked], values)
+        for v in range(sampled):
+            multiply_vector(near, points[starts[c] + v * count // sampled], values)
             for j in range(a):
                 values[j] -= half[around[c, j]]
             for _ in range(choices):

@@ -1,4 +1,4 @@
-"""The best of many centroids for each of some rows, from blocks of inner products."""
+"""The nearest of many centroids for each row, from blocks of inner products."""
 
 from hedgerow.kernels.compiling import kernel
 
@@ -7,8 +7,8 @@ from hedgerow.kernels.compiling import kernel
 def keep_best(products, half, members, first, numbers, best, value):
     """Keeps for row members[i] the centroid at first + j with the largest products[i, j] - half[j].
 
-    products (q, c), half (c,); best int64 and value (n,) hold what was best so far: value is -infinity where there is
-    nothing. Of equals the one with the lower number (m,) counts.
+    products (q, c), half (c,). best int64 and value (n,) hold the best so far; value is -infinity where there is none.
+    Ties go to the centroid with the lower entry in numbers (m,).
     """
     for i in range(products.shape[0]):
         row = members[i]

@@ -1,7 +1,7 @@
-"""Random numbers by counter: the i-th draw under a key is a hash of both, so no draw depends on the order of the work.
+"""Counter-based random numbers: the i-th draw under a key is a hash of both, so draws do not depend on execution order.
 
 The hash is the finalizer of splitmix64 (Steele, Lea and Flood 2014) over key + i * golden ratio, which is that
-generator's i-th output when started from the key. Keys are drawn outside, from the caller's generator.
+generator's i-th output when started from the key. Callers draw the keys from their own generator.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ UNIT = 2.0**-53  # 53 random bits make a float64 in [0, 1)
 
 @helper
 def draw(key, counter):
-    """A float64 in [0, 1): the draw number `counter` (>= 0) under `key` (uint64)."""
+    """A float64 in [0, 1): draw number `counter` (>= 0) under `key` (uint64)."""
     z = key + (np.uint64(counter) + np.uint64(1)) * GOLDEN
     z = (z ^ (z >> np.uint64(30))) * MIX_1
     z = (z ^ (z >> np.uint64(27))) * MIX_2

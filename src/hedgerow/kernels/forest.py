@@ -7,7 +7,7 @@ from hedgerow.kernels.compiling import kernel
 
 @kernel
 def raise_heights(left, right, heights, top):
-    """A merge is at least as high as those below it (late merges, rounding). In log order; top (n,) zeros, scratch."""
+    """Raises every merge to at least the height of those below it. In log order; top (n,): scratch, all zeros."""
     for i in range(len(left)):
         below = top[left[i]] if top[left[i]] > top[right[i]] else top[right[i]]
         if below > heights[i]:
@@ -17,7 +17,7 @@ def raise_heights(left, right, heights, top):
 
 @kernel
 def number_nodes(left, right, node, merges):
-    """Points left[i], right[i] that stand for clusters -> node numbers: merge i makes node n + i.
+    """Node numbers of merges given by a point of each of the two clusters, left and right: merge i makes node n + i.
 
     node (n,): 0..n-1 at the start, scratch. merges (m, 2): lower node first.
     """
@@ -31,9 +31,9 @@ def number_nodes(left, right, node, merges):
 
 @kernel
 def label_log(left, right, owner, labels, point):
-    """Labels (n,) after the merges of a log, numbered by first appearance; point (labels,): what stands for each.
+    """Labels (n,) after the merges of a log, numbered by first appearance; point (labels,): a point of each cluster.
 
-    The left point of a merge goes on. A point's owner is reached by walking, and the walk is shortened for the next.
+    The left point of a merge represents the result. Paths to the representative are compressed as they are followed.
     owner (n,) is scratch.
     """
     n = len(owner)
@@ -63,7 +63,7 @@ def label_log(left, right, owner, labels, point):
 def label_points(merges, count, n, owner, number, labels):
     """Labels (n,) int32 after the first `count` merges, numbered by first appearance.
 
-    A node's owner is the node that swallowed it; walking from the last merge down gives each node its top.
+    A node's owner is the node it was merged into; going from the last merge down gives each node its topmost owner.
     owner int64 and number int32 (n + count,) are scratch.
     """
     for i in range(n + count):
@@ -83,7 +83,7 @@ def label_points(merges, count, n, owner, number, labels):
 
 @kernel
 def count_sizes(merges, n, sizes):
-    """sizes (m,): points under each merge."""
+    """sizes (m,) = the number of points under each merge."""
     for i in range(len(merges)):
         total = 0
         for side in range(2):

@@ -1,4 +1,4 @@
-"""Rows of a matrix, gathered; rows of probabilities as the residuals of BADGE's gradients."""
+"""Gathering rows of a matrix, and rows of probabilities as the residuals of BADGE's gradients."""
 
 import math
 
@@ -19,10 +19,10 @@ def gather_rows(matrix, rows, out):
 def gather_residuals(probabilities, rows, out):
     """out (m, C) float32 = p - onehot(argmax p) for the rows; ties go to the first class. Cost: m C.
 
-    With two classes both entries of that have one size and opposite signs, so that inner products need one number:
-    then out is (m, 1) and holds sqrt(2) times the first entry, or rather half the entries' difference, which is the
-    same but for the rounding of probabilities that do not quite sum to 1. One column is the probability of the second
-    of two classes.
+    With two classes both entries have the same magnitude and opposite signs, so one number is enough for inner
+    products: out is (m, 1) and holds sqrt(2) times the first entry, computed as half the difference of the two, which
+    only differs by the rounding of probabilities that do not quite sum to 1. A single column is the probability of the
+    second of two classes.
     """
     classes = probabilities.shape[1]
     for i in range(rows.size):
@@ -36,7 +36,7 @@ def gather_residuals(probabilities, rows, out):
                 likeliest = j
         if classes == 2:
             sign = -1.0 if likeliest == 0 else 1.0
-            # (p0 - p1 -+ 1) / 2 times sqrt(2), with the difference taken before the one: it is exact near p = 1.
+            # (p0 - p1 -+ 1) / 2 times sqrt(2), with the difference first, because it is exact near p = 1.
             out[i, 0] = (p[0] - p[1] + sign) / math.sqrt(2.0)
         else:
             for j in range(classes):

@@ -1,7 +1,7 @@
-"""Character n-grams of texts as numbers of buckets, and texts with a typing error.
+"""Character n-grams of texts as bucket numbers, and texts with a typing error.
 
-Texts stand one behind the other as code points (t,) uint32, text i at codes[starts[i] : starts[i + 1]], starts (n + 1,)
-int64. Each begins and ends with a mark, so that a gram knows where in the text it stands.
+Texts are concatenated as code points (t,) uint32: text i is codes[starts[i] : starts[i + 1]], with starts (n + 1,)
+int64. Each begins and ends with a mark, so that n-grams at the start and at the end of a text are distinct.
 """
 
 import numpy as np
@@ -10,13 +10,13 @@ from hedgerow.kernels.compiling import helper, kernel
 from hedgerow.kernels.draws import draw
 
 GRAMS = 4  # the longest gram
-BUCKETS = 1 << 18  # n-grams share a bucket rarely: frequent ones number some ten thousands
+BUCKETS = 1 << 18  # collisions are rare: there are tens of thousands of frequent n-grams
 SHIFT = np.uint64(64 - 18)
 
 
 @helper
 def hash_grams(codes, out):
-    """The buckets of all 1- to 4-grams of one text, written to out (at least GRAMS * codes.size,) int64; how many."""
+    """Writes the buckets of a text's 1- to 4-grams to out (at least GRAMS * codes.size,) int64; returns how many."""
     count = 0
     for first in range(codes.size):
         key = np.uint64(14695981039346656037)
@@ -29,7 +29,7 @@ def hash_grams(codes, out):
 
 @kernel
 def list_grams(codes, starts, grams, ends):
-    """The buckets of many texts in a row, grams (GRAMS * t,) int64, and where each text's end (n,); how many."""
+    """Writes the buckets of all texts to grams (GRAMS * t,) int64, and where each text's end to ends (n,); how many."""
     count = 0
     for text in range(starts.size - 1):
         count += hash_grams(codes[starts[text] : starts[text + 1]], grams[count:])
@@ -56,10 +56,10 @@ def average_grams(codes, starts, vectors, out):
 
 @kernel
 def misspell(codes, starts, key, out, ends):
-    """Every text with one typing error, written to out (t + n,) uint32, ends (n,) int64; the marks stay.
+    """Writes every text with one typing error to out (t + n,) uint32 and where it ends to ends (n,) int64.
 
-    Two neighbors in each other's place, a letter left out, one typed twice, or another letter of the text in its
-    place. A text of one letter has it twice; one of none stays as it is.
+    Two adjacent letters are swapped, or one is omitted, doubled, or replaced by another letter of the text. A single
+    letter is doubled; an empty text stays empty. Marks are kept. Returns the length of all texts.
     """
     filled = 0
     for text in range(starts.size - 1):

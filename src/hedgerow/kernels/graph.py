@@ -1,8 +1,8 @@
 """Average linkage on a sparse graph: the distance of two clusters is the mean over the edges between them.
 
-Edge weights are whole numbers (fixed point), so that a sum is the same in whatever order it is made: both ends of a
-pair of clusters hold the same one, to the bit. A cluster's edges are a chain of segments of one flat array: merging
-links two chains, refreshing packs a chain. `n` clusters, `e` edge ends.
+Edge weights are integers (fixed point), so that sums do not depend on the order of addition and both clusters of a
+pair hold exactly the same sum. A cluster's edges are a chain of segments of one flat array: merging links two chains,
+refreshing compacts a chain. There are `n` clusters and `e` edge ends.
 """
 
 import numpy as np
@@ -16,10 +16,10 @@ def refresh(
     work, lo, hi, start, adjacent, total, count, length, following, last, parent, nearest, nearest_mean, seen, slot,
     clock,
 ):  # fmt: skip
-    """Nearest cluster of each of work[lo:hi] by the mean of its edges; parallel edges become one.
+    """Finds the nearest cluster of each of work[lo:hi] by the mean of its edges, and combines parallel edges.
 
-    adjacent int32, total, count int64 (e,): an entry stands for `count` edges of weight `total` together. seen, slot
-    (n,), clock (1,): this thread's marks of the clusters met, and where their entry is. Cost: the entries of the chain.
+    adjacent int32, total, count int64 (e,): an entry represents `count` edges of total weight `total`. seen, slot (n,),
+    clock (1,): this thread's marks of clusters already seen, and the place of their entry. Cost: the chain's entries.
     """
     for w in range(lo, hi):
         c = work[w]

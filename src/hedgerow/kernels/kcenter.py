@@ -1,13 +1,13 @@
-"""Greedy k-center by lazy bounds: the sequence of the plain loop, with a fraction of its distances.
+"""Greedy k-center with lazy bounds: the same sequence as the plain loop, with a fraction of its distances.
 
-Every row carries its squared distance from the nearest of the centers it has met: an upper bound, as centers are only
-ever added. A max-heap has these bounds for keys, ties by lowest row. The row on top meets the centers it has not met
-yet until it has met them all, and then it is the farthest, or until its key falls below another's (the lazy greedy of
-Minoux 1978, for distances). Bounds are exact in float64, by direct differences, so that equal points are at distance 0;
-float32 only dismisses centers that are too far to matter.
+Every row has a key: its squared distance from the nearest of the centers it was compared with. This is an upper bound,
+because centers are only ever added. Rows are in a max-heap by key, ties by lowest row. The row on top is compared with
+further centers until it was compared with all, which makes it the farthest row, or until its key falls below another
+(the lazy greedy algorithm of Minoux 1978, for distances). Keys are computed in float64 from differences, so that equal
+points are at distance 0; float32 only rules out centers that are too far away.
 
-Many centers that were given stand on shelves, each around a pivot and in the order of their distances from it. By the
-triangle inequality a row need only meet those that are about as far from the pivot as itself.
+Large numbers of initial centers are grouped on shelves: each has a pivot, and its centers are sorted by their distance
+from it. By the triangle inequality, a row is only compared with centers about as far from the pivot as itself.
 """
 
 from typing import Any, NamedTuple
@@ -20,16 +20,16 @@ from hedgerow.kernels.products import multiply
 from hedgerow.kernels.seeding import find_least, find_most
 
 ROW_TILE, CENTER_TILE = 256, 512  # a tile of products is 512 KiB of float32 and stays in a core's cache
-TOGETHER = 4  # centers estimated in one loop: as many sums as hide the latency of adding
-UNIT = 2.0**-24  # the rounding of a float32 operation, relative
-TAKEN = -1.0  # the key of a row that was chosen: below every distance
-ROUNDING = 1e-9  # of distances in float64, relative: far more than they are off by
+TOGETHER = 4  # centers estimated in one loop: enough sums to hide the latency of additions
+UNIT = 2.0**-24  # relative rounding error of a float32 operation
+TAKEN = -1.0  # the key of a chosen row: below every distance
+ROUNDING = 1e-9  # relative, of distances in float64: far more than their rounding error
 
 SUMS = {"reassoc", "contract"}
 
 
 class Shelves(NamedTuple):
-    """The first centers, sorted: starts[s] to starts[s + 1] are those nearest to pivots[s], by their distance from it.
+    """The first centers, grouped: starts[s] to starts[s + 1] are nearest to pivots[s], sorted by distance from it.
 
     pivots (s, d) float32, starts (s + 1,) int64, distances (g,) float64. Without pivots starts is [0].
     """
@@ -51,7 +51,7 @@ def squared_distance(x, y):
 
 @helper(fastmath=SUMS)
 def estimate_distance(x, y):
-    """|x - y|^2 of two float32 vectors, in float32: twice as quick."""
+    """|x - y|^2 of two float32 vectors, in float32: twice as fast."""
     total = np.float32(0)
     for j in range(x.size):
         gap = x[j] - y[j]
@@ -61,7 +61,7 @@ def estimate_distance(x, y):
 
 @helper(fastmath=SUMS)
 def estimate_least(x, y0, y1, y2, y3):
-    """The least of |x - y|^2 over four y, in float32."""
+    """The smallest |x - y|^2 of four y, in float32."""
     total_0, total_1, total_2, total_3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
     for j in range(x.size):
         gap_0, gap_1, gap_2, gap_3 = x[j] - y0[j], x[j] - y1[j], x[j] - y2[j], x[j] - y3[j]
@@ -81,19 +81,19 @@ def measure_norms(points, norms):
 
 @kernel
 def measure_gaps(points, pivots, nearest, gaps):
-    """gaps (m,) float64: the distance of every point from its own pivot."""
+    """gaps (m,) float64 = the distance of every point from its own pivot."""
     for i in range(gaps.size):
         gaps[i] = np.sqrt(squared_distance(points[i], pivots[nearest[i]]))
 
 
 @kernel
 def lower(points, norms, centers, center_norms, area, bounds):
-    """bounds (m,) float64 down to the exact squared distance from the nearest of the centers (c, d), c >= 1.
+    """Lowers bounds (m,) float64 to the exact squared distance from the nearest of the centers (c, d), c >= 1.
 
-    points (m, d), norms (m,) and the same of the centers: float32; area: flat, ROW_TILE * CENTER_TILE. Products of
-    matrices say which centers may be nearer than the bound, up to their rounding; these are measured. Cost: m c d.
+    points (m, d), norms (m,) and the same of the centers: float32; area: flat, ROW_TILE * CENTER_TILE. Matrix products
+    find the centers that may be nearer than the bound, given their rounding; only those are measured. Cost: m c d.
     """
-    error = 2.0 * UNIT * (points.shape[1] + 8)  # of the norms: more than the worst case of a sum of d products
+    error = 2.0 * UNIT * (points.shape[1] + 8)  # relative to the norms: above the worst case of a sum of d products
     for top in range(0, len(points), ROW_TILE):
         bottom = min(top + ROW_TILE, len(points))
         for left in range(0, len(centers), CENTER_TILE):
@@ -114,7 +114,7 @@ def lower(points, norms, centers, center_norms, area, bounds):
 
 @helper
 def sift(heap, keys, place):
-    """Moves the row at `place` down to where it belongs: larger keys above, of equal ones the lower row."""
+    """Moves the row at `place` down to its position: larger keys above, and lower rows above for equal keys."""
     row, key = heap[place], keys[place]
     while True:
         child = 2 * place + 1
@@ -133,35 +133,35 @@ def sift(heap, keys, place):
 
 @kernel
 def build_heap(heap, keys):
-    """Orders heap (m,) int32 and its keys (m,) float64 as a heap. O(m)."""
+    """Makes heap (m,) int32, with its keys (m,) float64, a heap. O(m)."""
     for place in range(heap.size // 2 - 1, -1, -1):
         sift(heap, keys, place)
 
 
 @kernel
-def settle_top(points, rows, centers, shelves, count, heap, keys, met):
-    """Brings the farthest row to the top of the heap, its key exact for the first `count` centers; returns it.
+def settle_top(points, rows, centers, shelves, count, heap, keys, compared):
+    """Brings the farthest row to the top of the heap, with its exact key for the first `count` centers; returns it.
 
-    points (N, d) float32 of which rows (m,) int64 are the pool; centers (>= count, d) float32; met (m,) int32: how many
-    centers a row has met, whole shelves of those that are on shelves.
+    points (N, d) float32, of which rows (m,) int64 are the pool; centers (>= count, d) float32; compared (m,) int32:
+    how many centers each row was compared with (on shelves, always whole shelves).
     """
-    while met[heap[0]] < count and keys[0] != TAKEN:
+    while compared[heap[0]] < count and keys[0] != TAKEN:
         runner_up = TAKEN
         for place in range(1, min(3, heap.size)):
             runner_up = max(runner_up, keys[place])
         row = heap[0]
         point = points[rows[row]]
-        if met[row] < shelves.starts[-1]:
-            met[row], keys[0] = meet_shelves(point, centers, shelves, met[row], keys[0], runner_up)
+        if compared[row] < shelves.starts[-1]:
+            compared[row], keys[0] = compare_shelves(point, centers, shelves, compared[row], keys[0], runner_up)
         else:
-            met[row], keys[0] = meet(point, centers, met[row], count, keys[0], runner_up)
+            compared[row], keys[0] = compare(point, centers, compared[row], count, keys[0], runner_up)
         sift(heap, keys, 0)
     return heap[0]
 
 
 @helper
-def meet_shelves(point, centers, shelves, at, key, level):
-    """As `meet`, shelf by shelf; what the triangle inequality rules out is passed over."""
+def compare_shelves(point, centers, shelves, at, key, level):
+    """As `compare`, shelf by shelf, skipping the centers that the triangle inequality rules out."""
     s = np.searchsorted(shelves.starts, at)
     while s < len(shelves.pivots) and key >= level:
         first, last = shelves.starts[s], shelves.starts[s + 1]
@@ -172,15 +172,15 @@ def meet_shelves(point, centers, shelves, at, key, level):
             distances = shelves.distances[first:last]
             low = first + np.searchsorted(distances, gap - reach)
             high = first + np.searchsorted(distances, gap + reach, side="right")
-            key = meet(point, centers, low, high, key, TAKEN)[1]
+            key = compare(point, centers, low, high, key, TAKEN)[1]
         s += 1
     return shelves.starts[s], key
 
 
 @helper
-def meet(point, centers, at, count, key, level):
-    """(how many centers are met, the key): from center `at` on, until `count` are met or the key is below `level`."""
-    slack = 1.0 + 2.0 * UNIT * (point.size + 8)  # what a sum of float32 squares may be off by, and more
+def compare(point, centers, at, count, key, level):
+    """(next center, key) after comparisons from center `at` on, up to `count` or until the key is below `level`."""
+    slack = 1.0 + 2.0 * UNIT * (point.size + 8)  # more than the rounding error of a sum of float32 squares
     limit = np.float32(key * slack)
     while at < count and key >= level:
         ahead = min(TOGETHER, count - at)
@@ -199,17 +199,19 @@ def meet(point, centers, at, count, key, level):
 
 @kernel
 def take_top(heap, keys):
-    """Takes the row on top out of the race."""
+    """Marks the row on top as chosen."""
     keys[0] = TAKEN
     sift(heap, keys, 0)
 
 
 @kernel
-def take_farthest(points, rows, centers, shelves, count, coincident, heap, keys, met, chosen):
-    """Fills chosen (k,) int64 greedily, and `centers` from `count` on; returns how many before the farthest row was
-    no farther than `coincident` from a center."""
+def take_farthest(points, rows, centers, shelves, count, coincident, heap, keys, compared, chosen):
+    """Chooses the farthest row chosen.size times: fills chosen (k,) int64, and `centers` from `count` on.
+
+    Stops early if no row is farther than `coincident` from all centers. Returns how many were chosen.
+    """
     for t in range(chosen.size):
-        row = settle_top(points, rows, centers, shelves, count + t, heap, keys, met)
+        row = settle_top(points, rows, centers, shelves, count + t, heap, keys, compared)
         if keys[0] <= coincident:
             return t
         chosen[t] = row

@@ -1,21 +1,21 @@
-"""The lowest scores among the unlabeled rows, in O(n) and without a list of rows.
+"""The lowest scores of the unlabeled rows, in O(n) and without a list of rows.
 
-Scores come as unsigned 32-bit keys: the bits of non-negative float32 numbers order like the numbers. The threshold is
-found with two histograms of 16 bits each. Rows at the threshold are taken in row order, so ties go to the lowest row.
+Scores are given as unsigned 32-bit keys: the bits of non-negative float32 numbers sort like the numbers. The threshold
+is found with two histograms of 16 bits each. At the threshold the lowest rows are taken.
 """
 
 import numpy as np
 
 from hedgerow.kernels.compiling import helper, kernel
 
-DIGIT = 1 << 16  # a half of a key; a histogram of this many int64 counts stays in a second-level cache
+DIGIT = 1 << 16  # half a key; a histogram of this many int64 counts fits in a second-level cache
 
 
 @kernel(allocates=True)
 def find_threshold(keys, labeled, count):
-    """(threshold, how many rows that equal it to take) for the `count` lowest keys of unlabeled rows.
+    """(threshold, number of rows to take that equal it) for the `count` lowest keys of unlabeled rows.
 
-    keys (n,) uint32; labeled (n,) bool, or (0,) for none; 1 <= count <= unlabeled rows. Two reads of the keys.
+    keys (n,) uint32; labeled (n,) bool, or (0,) for none; 1 <= count <= unlabeled rows. Reads the keys twice.
     """
     masked = labeled.size > 0
     upper = np.zeros(DIGIT, np.int64)
@@ -33,7 +33,7 @@ def find_threshold(keys, labeled, count):
 
 @helper
 def find_digit(histogram, rank):
-    """(digit that the rank-th lowest has, its rank among those with that digit); ranks count from 1."""
+    """(digit of the rank-th lowest entry, its rank among the entries with that digit); ranks count from 1."""
     digit = 0
     while rank > histogram[digit]:
         rank -= histogram[digit]

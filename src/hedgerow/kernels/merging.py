@@ -1,14 +1,15 @@
 """Average linkage by reciprocal merges: the loops of one round.
 
-A cluster is a row: its mean (d,), the half of its mean squared norm, and its size. For clusters A and B
+A cluster is represented by its mean (d,), half of its mean squared norm, and its size. For clusters A and B
 
     gap(A, B) = half_A + half_B - <mean_A, mean_B>                                            (closed form)
 
 is half of the average squared Euclidean distance between their members, and for unit vectors the average cosine
-distance; so average linkage needs neither a distance matrix nor edge weights. Neighbor lists only say which pairs to
-look at. A cluster's list is a chain of segments of one flat array: merging links two chains, refreshing packs a chain.
+distance; so average linkage needs neither a distance matrix nor edge weights. Neighbor lists only determine which
+pairs are compared. A cluster's list is a chain of segments of one flat array: merging links two chains, refreshing
+compacts a chain.
 
-`n` clusters, `e` list entries. All kernels work on a range of clusters and write to those alone.
+There are `n` clusters and `e` list entries. All kernels work on a range of clusters and write only to those.
 """
 
 import numpy as np
@@ -30,9 +31,9 @@ def dot(rows, i, j):
 
 @helper
 def find(parent, x):
-    """The cluster that x is part of now. Threads may shorten the same path at once: all write ancestors of x.
+    """The cluster that now contains x. Threads may compress the same path concurrently: all write ancestors of x.
 
-    Nothing is written where nothing changes: a write takes the number out of the other cores' caches.
+    Nothing is written if nothing changes, because writing invalidates the caches of other cores.
     """
     above = parent[x]
     while above != x:
@@ -47,9 +48,9 @@ def find(parent, x):
 
 @helper
 def is_listed(ids, last, row, other, gap):
-    """Whether `other`, a gap away, is in the list of `row`, whose last entry is at last[row]."""
+    """Whether `other`, at distance `gap`, is in the list of `row`, whose last entry has the gap last[row]."""
     if gap != last[row]:
-        return gap < last[row]  # a search tells both sides of a pair, so whoever is nearer than the last is in
+        return gap < last[row]  # a search offers a pair to both sides, so whatever is nearer than the last is listed
     found = False
     for j in range(ids.shape[1]):
         found = found or ids[row, j] == other
@@ -57,32 +58,32 @@ def is_listed(ids, last, row, other, gap):
 
 
 @kernel
-def mark_told(ids, gaps, last, reach, lo, hi, told):
-    """told[i, j] = whether i's j-th neighbor must be told of i: it does not list i, but i is within its reach."""
+def mark_reverse(ids, gaps, last, reach, lo, hi, reverse):
+    """reverse[i, j] = whether to add i to the list of its j-th neighbor: not listed there, but within its reach."""
     for i in range(lo, hi):
         for j in range(ids.shape[1]):
             other = ids[i, j]
-            told[i, j] = other >= 0 and gaps[i, j] <= reach[other] and not is_listed(ids, last, other, i, gaps[i, j])
+            reverse[i, j] = other >= 0 and gaps[i, j] <= reach[other] and not is_listed(ids, last, other, i, gaps[i, j])
 
 
 @kernel
-def count_entries(ids, told, lo, hi, length):
-    """length[i] = how many the list of each of lo..hi will have: its own, and those it is told of."""
+def count_entries(ids, reverse, lo, hi, length):
+    """length[i] = the length of each list in lo..hi: its own entries and the reverse ones."""
     for i in range(lo, hi):
         length[i] = 0
         for j in range(ids.shape[1]):
             length[i] += ids[i, j] >= 0
     for i in range(len(ids)):
         for j in range(ids.shape[1]):
-            if told[i, j] and lo <= ids[i, j] < hi:
+            if reverse[i, j] and lo <= ids[i, j] < hi:
                 length[ids[i, j]] += 1
 
 
 @kernel
-def write_entries(ids, gaps, told, start, lo, hi, length, adjacent, width):
-    """The lists of lo..hi from start[i] on: the entries that were found, then those told of, in ascending order.
+def write_entries(ids, gaps, reverse, start, lo, hi, length, adjacent, width):
+    """Writes the lists of lo..hi from start[i] on: the entries found, then the reverse ones in ascending order.
 
-    length (n,) is counted anew.
+    length (n,) is counted again.
     """
     for i in range(lo, hi):
         length[i] = 0
@@ -94,7 +95,7 @@ def write_entries(ids, gaps, told, start, lo, hi, length, adjacent, width):
     for i in range(len(ids)):
         for j in range(ids.shape[1]):
             other = ids[i, j]
-            if told[i, j] and lo <= other < hi:
+            if reverse[i, j] and lo <= other < hi:
                 adjacent[start[other] + length[other]] = i
                 width[start[other] + length[other]] = gaps[i, j]
                 length[other] += 1
@@ -115,11 +116,11 @@ def refresh(
     work, lo, hi, sweep, start, adjacent, width, length, following, last, parent, means, half, changed, refreshed,
     nearest, nearest_gap, seen, clock,
 ):  # fmt: skip
-    """Nearest cluster of each of work[lo:hi], from its list; the list is mapped onto living clusters and packed.
+    """Finds the nearest cluster of each of work[lo:hi] in its list, mapped to current clusters and compacted.
 
-    A gap is computed again only if either side changed since: changed[r] and refreshed[c] hold sweep numbers.
-    seen (n,), clock (1,): this thread's marks of clusters met already, so that a list drops its repeats.
-    Cost: one dot of length d for each stale entry.
+    A gap is recomputed only if one of the clusters changed since: changed[r] and refreshed[c] are sweep numbers.
+    seen (n,), clock (1,): this thread's marks of clusters already seen, to drop duplicates from a list.
+    Cost: one dot product of length d per stale entry.
     """
     zero = width.dtype.type(0)
     for w in range(lo, hi):
@@ -169,16 +170,16 @@ def refresh(
 
 @helper
 def limit(radius, threshold, slack, tolerance):
-    """The gap up to which a merge of a cluster of this radius is certified and wanted."""
+    """The largest gap at which a cluster of this radius may merge: certified, and within the threshold."""
     reach = slack * radius + tolerance
     return reach if reach < threshold else threshold
 
 
 @kernel
 def match(work, lo, hi, sweep, nearest, nearest_gap, refreshed, radius, threshold, slack, tolerance, left, right, gaps):
-    """The pairs that are each other's nearest, within the limit of both; each pair once, lower cluster left.
+    """Finds pairs of mutual nearest neighbors within the limits of both; each pair once, lower cluster left.
 
-    Returns how many pairs were written to left, right, gaps from position lo on.
+    Writes them to left, right and gaps from position lo on. Returns how many.
     """
     found = 0
     for w in range(lo, hi):
@@ -186,7 +187,7 @@ def match(work, lo, hi, sweep, nearest, nearest_gap, refreshed, radius, threshol
         b = nearest[c]
         if b < 0 or nearest[b] != c:
             continue
-        if b < c and refreshed[b] == sweep:  # b is at work too and reports the pair
+        if b < c and refreshed[b] == sweep:  # b is in `work` too and reports the pair
             continue
         gap = nearest_gap[b] if nearest_gap[b] > nearest_gap[c] else nearest_gap[c]
         smaller = radius[b] if radius[b] < radius[c] else radius[c]
@@ -200,7 +201,7 @@ def match(work, lo, hi, sweep, nearest, nearest_gap, refreshed, radius, threshol
 
 @kernel
 def merge(left, right, lo, hi, sweep, parent, means, half, size, radius, following, last, changed):
-    """Joins right[i] into left[i]: means, halves and radii are averages weighted by size, in float64."""
+    """Merges right[i] into left[i]: means, halves and radii are averages weighted by size, in float64."""
     for i in range(lo, hi):
         a = left[i]
         b = right[i]
@@ -220,11 +221,11 @@ def merge(left, right, lo, hi, sweep, parent, means, half, size, radius, followi
 
 @kernel
 def touch(living, lo, hi, sweep, parent, changed, nearest, nearest_gap, radius, threshold, slack, tolerance, work):
-    """Which of living[lo:hi] must look again: the merged, and those whose nearest merged.
+    """Finds which of living[lo:hi] need a refresh: clusters that merged, and those whose nearest cluster merged.
 
-    Average linkage is reducible: a merge elsewhere never brings a cluster closer. So a cluster whose nearest lies
-    beyond its limit cannot merge in this round any more and leaves `living`. Packs living in place from lo on, writes
-    the touched to work from lo on. Returns both counts.
+    Average linkage is reducible: a merge of two clusters never brings them closer to a third. So a cluster whose
+    nearest is beyond its limit cannot merge any more in this round and is removed from `living`. Compacts living in
+    place from lo on, and writes the clusters to refresh to work from lo on. Returns both counts.
     """
     kept = 0
     touched = 0

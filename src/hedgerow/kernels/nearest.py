@@ -1,10 +1,10 @@
-"""Keeping the k nearest: blocks of inner products in, sorted neighbor lists out.
+"""The k nearest neighbors: sorted neighbor lists from blocks of inner products.
 
-gap(x, y) = half_x + half_y - <x, y> (see `merging`); lists are ascending by (gap, row), so what is kept does not depend
-on the order in which candidates come. A block of products serves both of its sides, so each is computed once.
+gap(x, y) = half_x + half_y - <x, y> (see `merging`); lists are ascending by (gap, row), so the result does not
+depend on the order of the candidates. A block of products updates the lists of both sides, so each is computed once.
 
-ids, gaps (n, k): the lists, -1 and infinity where empty. worst (n,): the gap beyond which a row takes no candidate, at
-first as far as neighbors are wanted at all, then that of the last in its list; contiguous for the compares.
+ids, gaps (n, k): the lists, -1 and infinity where empty. worst (n,): the gap beyond which a row takes no candidate; at
+first the largest gap of interest, then that of the last in its list. A contiguous copy makes comparisons fast.
 """
 
 from typing import Any, NamedTuple
@@ -16,11 +16,11 @@ from hedgerow.kernels.products import multiply
 
 QUERIES, CANDIDATES = 256, 512  # a block of products: 512 KiB of float32, about a core's second-level cache
 OWN = 1024  # rows compared with each other at once: 4 MiB of products
-LANES = 32  # numbers that loops handle at once: one that is no multiple of it ends in slow single steps
+LANES = 32  # numbers that vectorized loops handle at once: lengths are padded to multiples of it
 
 
 class Scratch(NamedTuple):
-    """What a thread works in. Arrays one by one: rows of a matrix would not be known to be contiguous."""
+    """The buffers of one thread. Separate arrays, because rows of a matrix are not known to be contiguous."""
 
     products: Any  # ((OWN + QUERIES) * OWN,) of the points' dtype
     mine: Any  # (OWN,)
@@ -29,7 +29,7 @@ class Scratch(NamedTuple):
     places: Any  # (OWN + LANES,) int32
     ranks: Any  # (OWN + LANES,) int32
     hits: Any  # (2 * OWN,) uint8: marks of products
-    words: Any  # the same memory as uint64
+    words: Any  # the memory of hits as uint64
 
 
 def make_scratch(dtype: Any) -> Scratch:
@@ -42,7 +42,7 @@ def make_scratch(dtype: Any) -> Scratch:
 
 @helper
 def offer(ids, gaps, worst, row, candidate, gap):
-    """Puts a candidate into the list of `row` if it is nearer than the last there; the last falls out."""
+    """Inserts a candidate into the list of `row` if it is nearer than the last one, which is dropped."""
     near, near_gaps = ids[row], gaps[row]
     t = len(near) - 1
     if gap > near_gaps[t] or (gap == near_gaps[t] and candidate > near[t]):
@@ -59,7 +59,7 @@ def offer(ids, gaps, worst, row, candidate, gap):
 
 @helper(fastmath={"contract", "nsz", "nnan"})
 def mark_near(products, half, worst, half_row, worst_row, hits):
-    """hits[j] = whether product j concerns a list, its row's or its column's. Without a branch, so vector code."""
+    """hits[j] = whether product j may change the list of its row or column. Without branches, so it is vectorized."""
     for j in range(len(products)):
         reach = worst[j] if worst[j] > worst_row else worst_row
         hits[j] = half_row + half[j] - products[j] <= reach
@@ -67,10 +67,10 @@ def mark_near(products, half, worst, half_row, worst_row, hits):
 
 @helper(inline="always")
 def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits, words):
-    """Offers every row of a block to every column of it and the other way round.
+    """Offers every row of a block to every column and vice versa.
 
-    products (q, c) = <row rows + i, row columns + j>; the two ranges do not meet. hits: scratch, a byte a column and
-    seven more, looked at eight at a time. Cost: q c compares, of which few are looked at again.
+    products (q, c) = <row rows + i, row columns + j>; the two ranges are disjoint. hits: scratch, one byte per column
+    and seven more, read eight at a time. Cost: q c comparisons; only the few hits are processed further.
     """
     zero = half.dtype.type(0)
     count = products.shape[1]
@@ -85,7 +85,7 @@ def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits, words):
         for w in range((count + 7) // 8):
             if words[w] == 0:
                 continue
-            for j in range(8 * w, 8 * w + 8):  # beyond the end no hit is marked
+            for j in range(8 * w, 8 * w + 8):  # there are no hits beyond the end
                 if hits[j]:
                     gap = half[row] + half_columns[j] - mine[j]
                     gap = zero if zero > gap else gap
@@ -97,9 +97,9 @@ def keep_nearest(products, rows, columns, half, ids, gaps, worst, hits, words):
 
 @helper(inline="always")
 def multiply_own(rows, square, products):
-    """square (q, q) = rows times themselves: the blocks on and above the diagonal multiplied, the rest mirrored.
+    """square (q, q) = the products of rows with each other: blocks on and above the diagonal, mirrored below.
 
-    Half of the work, and both of a pair see the same product. products: scratch of a block.
+    This halves the work, and both rows of a pair get the same product. products: scratch for a block.
     """
     q, tile = len(rows), 16
     for top in range(0, q, QUERIES):
@@ -127,7 +127,7 @@ def fill_gaps(products, half, half_row, mine):
 
 @helper
 def fold(left, right, out):
-    """out[j] = the smaller of left[j] and right[j]. Three arrays, not two: in place it would not be vector code."""
+    """out[j] = the smaller of left[j] and right[j]. Not in place, so that it is vectorized."""
     for j in range(len(out)):
         one, other = left[j], right[j]
         out[j] = other if other < one else one
@@ -135,7 +135,7 @@ def fold(left, right, out):
 
 @helper
 def rank(values, ranks):
-    """ranks[j] = how many of `values`, an even number of them, are smaller than values[j]."""
+    """ranks[j] = how many of `values` are smaller than values[j]. The length of values must be even."""
     for j in range(len(values)):
         ranks[j] = 0
     for i in range(0, len(values), 2):
@@ -146,9 +146,9 @@ def rank(values, ranks):
 
 @helper(inline="always")
 def bound_nearest(mine, k, parts, scratch, ranks):
-    """A bound of the k-th smallest of `mine` that few more are below: the k-th smallest minimum of `parts` parts of it.
+    """A tight upper bound of the k-th smallest of `mine`: the k-th smallest of the minima of `parts` parts of it.
 
-    `mine` is a power of two times as long as `parts`, `scratch` as long as `mine`.
+    The length of `mine` is `parts` times a power of two; `scratch` is as long as `mine`.
     """
     folded = mine
     used = 0
@@ -175,7 +175,7 @@ def mark_below(mine, bound, hits):
 
 @helper(inline="always")
 def gather_below(mine, bound, hits, words, values, places):
-    """values, places = the entries of `mine` up to the bound, and where they stand; how many."""
+    """values, places = the entries of `mine` up to the bound, and their positions; returns how many."""
     mark_below(mine, bound, hits)
     found = 0
     for w in range(len(mine) // 8):
@@ -190,14 +190,14 @@ def gather_below(mine, bound, hits, words, values, places):
 
 @helper(inline="always")
 def keep_nearest_own(square, first, half, ids, gaps, worst, scratch):
-    """The same within one range of rows, whose lists are empty: square (q, q) of products.
+    """As `keep_nearest`, within one range of rows whose lists are empty: square (q, q) of products.
 
-    No list is filled candidate by candidate: those below a bound, little more than k, are ranked at once.
+    Candidates below a bound, few more than k, are ranked together instead of being inserted one by one.
     """
     q = len(square)
     k = ids.shape[1]
     parts = LANES
-    while parts < min(2 * k, OWN):  # then two of the k smallest seldom share a part
+    while parts < min(2 * k, OWN):  # so that two of the k smallest are rarely in the same part
         parts *= 2
     width = parts
     while width < q:
@@ -220,7 +220,7 @@ def keep_nearest_own(square, first, half, ids, gaps, worst, scratch):
         rank(values[: (found + LANES - 1) // LANES * LANES], ranks)
         for j in range(found):
             place = ranks[j]
-            while place < k and gaps[row, place] == values[j]:  # an equal that stands before this one, or no gap at all
+            while place < k and gaps[row, place] == values[j]:  # taken by an equal gap, or infinity
                 place += 1
             if place < k:
                 ids[row, place] = first + places[j]
@@ -231,7 +231,7 @@ def keep_nearest_own(square, first, half, ids, gaps, worst, scratch):
 
 @helper
 def search_ranges(points, half, a0, a1, b0, b1, scratch, ids, gaps, worst):
-    """Every row of a0:a1 against every row of b0:b1, two ranges that do not meet."""
+    """Compares every row of a0:a1 with every row of b0:b1, two disjoint ranges."""
     for i in range(a0, a1, QUERIES):
         i1 = min(a1, i + QUERIES)
         for j in range(b0, b1, CANDIDATES):
@@ -243,7 +243,7 @@ def search_ranges(points, half, a0, a1, b0, b1, scratch, ids, gaps, worst):
 
 @helper(inline="always")
 def search_own(points, half, start, stop, scratch, ids, gaps, worst):
-    """Every row of start:stop against the others."""
+    """Compares every row of start:stop with the others."""
     for i in range(start, stop, OWN):
         i1 = min(stop, i + OWN)
         square = scratch.products[: (i1 - i) * (i1 - i)].reshape((i1 - i, i1 - i))
@@ -256,9 +256,9 @@ def search_own(points, half, start, stop, scratch, ids, gaps, worst):
 
 @kernel
 def search_cells(points, half, starts, first, second, scratch, ids, gaps, worst):
-    """Every row of cell first[i] against every other row of cell second[i], for all i.
+    """Compares every row of cell first[i] with every other row of cell second[i], for all i.
 
-    Cell c is rows starts[c]:starts[c + 1]. first[i] == second[i]: within a cell, whose lists are empty.
+    Cell c is rows starts[c]:starts[c + 1]. If first[i] == second[i], the lists of that cell must be empty.
     """
     for i in range(len(first)):
         a, b = first[i], second[i]

@@ -1,11 +1,11 @@
-"""Questions (row, class) and the rows they ask about: what rows have, and a walk that passes over full ones."""
+"""(row, class) pairs: marks and lowest margins of their rows, and a selection with limits per row and class."""
 
 from hedgerow.kernels.compiling import kernel
 
 
 @kernel
 def mark_rows(rows, labeled, wanted, marked):
-    """marked (n,) bool is set for every row of a pair that is labeled, or unlabeled, as `wanted` says.
+    """Sets marked (n,) bool for the row of every pair that is labeled (wanted=True) or unlabeled (wanted=False).
 
     rows (m,) int64 in 0..n-1; labeled (m,) bool, or (0,) for none.
     """
@@ -17,7 +17,7 @@ def mark_rows(rows, labeled, wanted, marked):
 
 @kernel
 def lower_rows(rows, labeled, margins, lowest):
-    """lowest (n,) float32 down to the lowest margin (m,) float32 of each row's unlabeled pairs."""
+    """Lowers lowest (n,) float32 to the lowest of margins (m,) float32 of each row's unlabeled pairs."""
     masked = labeled.size > 0
     for i in range(rows.size):
         if not (masked and labeled[i]) and margins[i] < lowest[rows[i]]:
@@ -25,10 +25,11 @@ def lower_rows(rows, labeled, margins, lowest):
 
 
 @kernel
-def pass_over(walk, rows, classes, per_row, per_class, row_counts, class_counts, picks):
-    """The first of `walk` (places among the pairs) whose rows and classes are not full: written to picks, counted.
+def pick_within_limits(walk, rows, classes, per_row, per_class, row_counts, class_counts, picks):
+    """Picks pairs in the order of `walk` (indices of pairs), skipping those whose row or class has reached its limit.
 
-    per_row, per_class: the most of each. row_counts (n,), class_counts (C,) int32, zero before. Up to picks.size.
+    per_row, per_class: the limits. row_counts (n,), class_counts (C,) int32: zero at first. Writes up to picks.size
+    indices to picks and returns how many.
     """
     count = 0
     for pair in walk:

@@ -1,11 +1,11 @@
-"""The pick of Cluster-Margin: the paper's round-robin (Algorithm 2, lines 10 to 19) without the loop.
+"""The selection of Cluster-Margin: the paper's round-robin (Algorithm 2, lines 10 to 19) without the loop.
 
-With clusters ascending by size s_c, pass r of the round-robin visits exactly the clusters with more than r members, a
-suffix of the order, one draw each. So after k draws R passes are complete, R the largest number with
-sum_c min(s_c, R) <= k, and the rest went to the first clusters with more than R members: cluster c gives
-q_c = min(s_c, R) or one more. Its draws, without replacement, are a uniform q_c-subset in random order. Hence: count
-the candidates of every cluster, fill the quotas, draw the subsets in one pass (Knuth's selection sampling), shuffle
-each, and read them out pass by pass. O(n + clusters) time, no sort of the candidates.
+With clusters ascending by size s_c, pass r of the round-robin makes one draw from each cluster with more than r
+members, which are a suffix of the order. So after k draws R passes are complete, where R is the largest number with
+sum_c min(s_c, R) <= k, and the remaining draws were made from the first clusters with more than R members: cluster c
+has q_c = min(s_c, R) draws, or one more. Draws without replacement are a uniform q_c-subset in random order. So it is
+enough to count the candidates of every cluster, compute the quotas, draw the subsets in one pass (Knuth's selection
+sampling), shuffle each, and interleave them pass by pass. O(n + clusters) time, without sorting the candidates.
 
 Candidates are the unlabeled rows with a key below the threshold, and the first `ties` that equal it (see `lowest`).
 """
@@ -15,12 +15,12 @@ import numpy as np
 from hedgerow.kernels.compiling import helper, kernel
 from hedgerow.kernels.draws import draw, shuffle
 
-DIGIT = 1 << 16  # sizes are sorted by 16 bits at a time: a second time only where a cluster is larger
+DIGIT = 1 << 16  # sizes are sorted by 16 bits at a time; a second pass is needed only for larger clusters
 
 
 @kernel
 def count_candidates(keys, labeled, threshold, ties, clusters, sizes):
-    """Adds the candidates of every cluster to sizes (m,) int32, zero before; clusters (n,) int32 in 0..m-1."""
+    """Counts the candidates of every cluster in sizes (m,) int32, zero at first; clusters (n,) int32 in 0..m-1."""
     masked = labeled.size > 0
     for i in range(keys.size):
         if keys[i] > threshold or (masked and labeled[i]):
@@ -36,7 +36,7 @@ def count_candidates(keys, labeled, threshold, ties, clusters, sizes):
 def order_clusters(sizes, key):
     """The clusters that have candidates, ascending by size, equal sizes in random order: int32 (live,).
 
-    A shuffle, then a stable sort by each half of the size: O(m), whatever the sizes.
+    Shuffles, then sorts stably by each half of the size. O(m) for any sizes.
     """
     live = 0
     largest = 0
@@ -72,25 +72,25 @@ def sort_by_digit(order, sizes, shift, most):
 
 @kernel
 def fill_quotas(sizes, order, k):
-    """(R, the rest): complete passes over the clusters in `order`, and draws of the pass that is cut short.
+    """(R, rest): complete passes over the clusters in `order`, and draws of the last, incomplete pass.
 
-    0 <= k <= sum of the sizes. The level rises from one size to the next: O(live clusters).
+    0 <= k <= sum of the sizes. R is raised from one cluster size to the next: O(live clusters).
     """
     level = 0
     left = k
     for p in range(order.size):
         rise = sizes[order[p]] - level
-        standing = order.size - p
-        if rise * standing > left:
-            return level + left // standing, left % standing
+        remaining = order.size - p
+        if rise * remaining > left:
+            return level + left // remaining, left % remaining
         level += rise
-        left -= rise * standing
+        left -= rise * remaining
     return level, left
 
 
 @kernel(allocates=True)
 def lay_out(sizes, order, passes, rest, state):
-    """Fills state (m, 3) int32 per cluster: candidates left, draws left, place of its next draw; returns places.
+    """Fills state (m, 3) int32 per cluster: candidates left, draws left, position of its next draw; returns places.
 
     places (live + 1,) int64: the draws of the cluster at position p are picks[places[p] : places[p + 1]].
     """
@@ -111,10 +111,9 @@ def lay_out(sizes, order, passes, rest, state):
 
 @kernel
 def draw_subsets(keys, labeled, threshold, ties, clusters, state, key, picks):
-    """Writes a uniform subset of every cluster's candidates to its place in picks (k,) int32, in row order.
+    """Writes a uniform subset of every cluster's candidates to its part of picks (k,) int32, in row order.
 
-    A candidate is drawn with probability draws left / candidates left, of its cluster: none when no draw is left, all
-    when as many are left as candidates. Consumes `state`.
+    A candidate is drawn with probability (draws left) / (candidates left) of its cluster. Modifies `state`.
     """
     masked = labeled.size > 0
     for i in range(keys.size):
@@ -135,10 +134,10 @@ def draw_subsets(keys, labeled, threshold, ties, clusters, state, key, picks):
 
 @kernel
 def read_out(picks, places, key, rows):
-    """Shuffles every cluster's draws and writes all to rows (k,) int64 pass by pass, smallest cluster first.
+    """Shuffles every cluster's draws and writes them to rows (k,) int64 pass by pass, smallest cluster first.
 
-    Quotas ascend along the order but for the last pass, which is cut short: its clusters stand before larger ones. So
-    a pass starts at the first position with a draw left and skips the clusters that have none.
+    Quotas ascend along the order, except that the last, incomplete pass gives some clusters one more than larger ones
+    after them. So a pass starts at the first position with a draw left and skips clusters without one.
     """
     live = places.size - 1
     for p in range(live):

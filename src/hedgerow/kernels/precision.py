@@ -1,14 +1,14 @@
-"""Average precision out of sorted scores, as integer keys that order like them."""
+"""Average precision from sorted scores, given as integer keys that sort like them."""
 
 from hedgerow.kernels.compiling import kernel
 
 
 @kernel
 def spread_keys(bits, labels, classes, places, keys):
-    """Writes the key of every score to its group's part of keys (m,), the groups 2 c (labels 0) and 2 c + 1 (labels 1).
+    """Writes the key of every score to its group's part of keys (m,): group 2 c + label for class c.
 
-    bits (m,) uint32 or uint64: those of the scores, made to order like them; labels (m,) bool; classes (m,) int32, or
-    (0,) where there is one class; places (2 C,) int64: where each group begins, and then where it ends.
+    bits (m,) uint32 or uint64: keys that sort like the scores; labels (m,) bool; classes (m,) int32, or (0,) if there
+    is one class; places (2 C,) int64: the start of each group, changed to its end.
     """
     many = classes.size > 0
     for i in range(bits.size):
@@ -19,7 +19,7 @@ def spread_keys(bits, labels, classes, places, keys):
 
 @kernel
 def count_groups(labels, classes, counts):
-    """counts (2 C,) int64, zero before: how many scores each group of `spread_keys` has."""
+    """counts (2 C,) int64, zero at first: the number of scores in each group of `spread_keys`."""
     many = classes.size > 0
     for i in range(labels.size):
         counts[2 * (classes[i] if many else 0) + labels[i]] += 1
@@ -27,12 +27,12 @@ def count_groups(labels, classes, counts):
 
 @kernel
 def add_precisions(negatives, positives):
-    """The mean over the positives of the precision where each is reached; both sorted ascending, equal keys together.
+    """The mean precision at each positive, equal keys taken together; both arrays are sorted ascending.
 
     That is the sum of (recall gained) * (precision) over the distinct scores, from the highest down. O(m).
     """
     total = 0.0
-    above = 0  # negatives that score as high or higher
+    above = 0  # negatives with the same or a higher score
     last = positives.size - 1
     left = negatives.size - 1
     while last >= 0:

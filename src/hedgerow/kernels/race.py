@@ -1,8 +1,8 @@
-"""Weighted draws without replacement as a race: row i arrives at E_i / w_i, E_i exponential, and the first k are drawn.
+"""Weighted sampling without replacement: row i arrives at time E_i / w_i, E_i exponential, and the first k are drawn.
 
-Who comes first is i with probability w_i over the sum, and so on among the rest: the law of drawing one after the other
-(Efraimidis and Spirakis 2006). The log of the arrival is -(log w_i + Gumbel noise), so this is the Gumbel top-k. The
-draw of a row depends on the key and the row alone.
+Row i is first with probability w_i over the sum of weights, and likewise among the rest, as if rows were drawn one
+after the other (Efraimidis and Spirakis 2006). The log of the time is -(log w_i + Gumbel noise): the Gumbel top-k. The
+time of a row depends only on the key and the row.
 """
 
 import math
@@ -12,8 +12,8 @@ import numpy as np
 from hedgerow.kernels.compiling import kernel
 from hedgerow.kernels.draws import draw
 
-HALF_STEP = 2.0**-54  # draws are multiples of 2^-53: this keeps the log of one finite
-LAST = 2.0**100  # arrival of weightless rows: behind everybody, in random order
+HALF_STEP = 2.0**-54  # draws are multiples of 2^-53: adding this keeps the logarithm finite
+LAST = 2.0**100  # arrival of rows of weight zero: after all others, in random order
 
 
 @kernel
@@ -32,9 +32,9 @@ def race(margins, power, key, start, arrivals):
 
 @kernel
 def order_bits(bits):
-    """The bits (m,) of finite floats, in place, so that they order like the numbers, signs included.
+    """Changes the bits (m,) of finite floats in place so that they sort like the numbers, including negative ones.
 
-    uint32 of float32 numbers, or uint64 of float64 ones.
+    bits: uint32 for float32 numbers, uint64 for float64.
     """
     sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
     for i in range(bits.size):

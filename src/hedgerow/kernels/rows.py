@@ -1,4 +1,4 @@
-"""Passes over embeddings: what is wrong with them, the rows a metric works on, their sums, their order."""
+"""Passes over embeddings: checks of their values, normalized or centered rows, sums, sorting, duplicates."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def squared_length(row, scale):
 
 @kernel
 def normalize(rows, out):
-    """out = rows of length 1, the first scaled by their largest entry: squares of tiny or huge entries stay finite."""
+    """out = rows scaled to length 1, first by their largest entry, so that squares neither overflow nor vanish."""
     for i in range(len(rows)):
         most = 0.0
         for t in range(rows.shape[1]):
@@ -65,9 +65,9 @@ def add_rows(rows, group, sums):
 
 @kernel
 def hash_rows(rows, factors, out):
-    """A 64-bit hash of the bits of each row: their sum weighted by odd factors (w,), its high bits mixed down.
+    """A 64-bit hash of the bits of each row: a sum weighted by odd factors (w,), with its high bits mixed into the low.
 
-    rows (n, w) of unsigned integers, out (n,) uint64. A sum has no chain of steps that wait for each other.
+    rows (n, w) of unsigned integers, out (n,) uint64. A sum can be computed in parallel lanes, unlike a chained hash.
     """
     for i in range(len(rows)):
         total = np.uint64(0)
@@ -78,7 +78,7 @@ def hash_rows(rows, factors, out):
 
 @kernel
 def sort_by_cell(cell, starts, order):
-    """order (n,) = the rows by cell, ascending within one; starts (cells + 1,) = where cells begin, and the end."""
+    """order (n,) = the rows by cell, ascending within each; starts (cells + 1,) = where cells begin, and the end."""
     cells = len(starts) - 1
     for c in range(cells + 1):
         starts[c] = 0
@@ -86,7 +86,7 @@ def sort_by_cell(cell, starts, order):
         starts[cell[i] + 1] += 1
     for c in range(cells):
         starts[c + 1] += starts[c]
-    for i in range(len(cell)):  # starts move to where cells end, that is where the next ones begin, and back
+    for i in range(len(cell)):  # starts advance to the ends of cells, and are shifted back below
         order[starts[cell[i]]] = i
         starts[cell[i]] += 1
     for c in range(cells, 0, -1):
@@ -96,9 +96,9 @@ def sort_by_cell(cell, starts, order):
 
 @kernel
 def collapse(rows, order, copy_of):
-    """Packs rows (n, d) so that a run of equal rows leaves its first; order (n,) is packed with them. In place.
+    """Keeps the first of each run of equal rows (n, d), and its entry in order (n,). In place.
 
-    copy_of (n,): for each row before the packing, the row after it that holds its values. Returns how many are left.
+    copy_of (n,) = for each original row, the kept row with the same values. Returns how many are kept.
     """
     kept = 0
     for i in range(len(rows)):

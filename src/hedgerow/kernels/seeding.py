@@ -1,8 +1,8 @@
-"""k-means++ over factored points g = a (x) z: squared distances from blocks of products, draws and their acceptance.
+"""k-means++ for points in factored form g = a (x) z: squared distances from blocks of products, draws, acceptance.
 
-d2(g, g') = |g|^2 + |g'|^2 - 2 <a, a'><z, z'>. The products come from BLAS in float32, which loses what is small beside
-the norms: a distance below `NEAR` of |g|^2 + |g'|^2 is computed again in float64, and copies are at distance 0.
-Residuals a of width 1 are scales: g = a z.
+d2(g, g') = |g|^2 + |g'|^2 - 2 <a, a'><z, z'>. The products come from BLAS in float32, which is inaccurate for
+distances that are small relative to the norms: a distance below `NEAR` times |g|^2 + |g'|^2 is recomputed in float64,
+and copies are at distance 0. If the residuals a have width 1, they are scale factors: g = a z.
 """
 
 import numpy as np
@@ -12,14 +12,14 @@ from hedgerow.kernels.gathering import dot
 from hedgerow.kernels.products import multiply
 
 ROW_TILE, CENTER_TILE = 256, 512  # a tile of products is 512 KiB of float32 and stays in a core's cache
-SEGMENT = 128  # rows under one partial sum: what a draw scans after a search among the sums
-NEAR = 1e-3  # above this share of the norms float32 products leave a distance good to about one in a thousand
-ERROR = 1e-5  # of the norms: more than such products are off by, so that no nearer center is passed over
-# Below this share a distance in float64 is rounding, and the two points are one.
+SEGMENT = 128  # rows per partial sum: a draw finds a sum by binary search and then scans its rows
+NEAR = 1e-3  # relative to the norms: above it, distances from float32 products are good to about 0.1%
+ERROR = 1e-5  # relative to the norms: more than the error of such products, so that no nearer center is missed
+# Relative to the norms: a distance in float64 below this is rounding error, and the two points are equal.
 ROUNDING = 1e-12
 
-# Minima may be reassociated and no product is NaN.
-MINIMA = {"reassoc", "contract", "nsz", "nnan"}  # no product is NaN: the rooms above see to that
+# Minima may be reassociated, and no product is NaN.
+MINIMA = {"reassoc", "contract", "nsz", "nnan"}
 
 
 @kernel
@@ -31,7 +31,7 @@ def measure_norms(points, residuals, norms):
 
 @helper
 def measure_distance(z, a, other_z, other_a):
-    """|a (x) z - a' (x) z'|^2 in float64, 0 where that is rounding. Cost: 3 (d + C)."""
+    """|a (x) z - a' (x) z'|^2 in float64, or 0 if it is within rounding error. Cost: 3 (d + C)."""
     both = dot(a, a) * dot(z, z) + dot(other_a, other_a) * dot(other_z, other_z)
     distance = both - 2.0 * dot(a, other_a) * dot(z, other_z)
     return distance if distance > ROUNDING * both else 0.0
@@ -63,7 +63,7 @@ def find_most(values):
 
 @helper(fastmath=MINIMA)
 def find_least(products, norms):
-    """min over j of norms[j] - 2 products[j]: the least squared distance, short of the row's own norm."""
+    """min over j of norms[j] - 2 products[j]: the smallest squared distance, minus the row's own norm."""
     least = norms[0] - np.float32(2) * products[0]
     for j in range(products.size):
         least = min(least, norms[j] - np.float32(2) * products[j])
@@ -72,11 +72,11 @@ def find_least(products, norms):
 
 @kernel
 def lower(points, residuals, norms, centers, center_residuals, center_norms, area, mixing, weights):
-    """weights (m,) float32 down to the squared distance from the nearest of the centers (c, d) where that is less.
+    """Lowers weights (m,) float32 to the squared distance from the nearest of the centers (c, d), if it is smaller.
 
     points (m, d), residuals (m, C), norms (m,) and the same of the centers, c >= 1, all float32; area, mixing: flat, at
-    least ROW_TILE * CENTER_TILE each. Cost: m c (d + C) in BLAS. A row whose tile may hold a nearer center is
-    looked at center by center.
+    least ROW_TILE * CENTER_TILE each. Cost: m c (d + C) in BLAS. If a tile may contain a nearer center of a
+    row, its centers are checked one by one.
     """
     for left in range(0, len(centers), CENTER_TILE):
         right = min(left + CENTER_TILE, len(centers))
@@ -116,7 +116,7 @@ def lower(points, residuals, norms, centers, center_residuals, center_norms, are
 
 @helper
 def settle(products, points, residuals, norms, i, centers, center_residuals, center_norms, left, weight):
-    """The weight of row i after the centers left, left + 1, ... whose products with it are given."""
+    """The weight of row i, given its products with the centers left, left + 1, ..."""
     for j in range(products.size):
         both = np.float64(norms[i]) + np.float64(center_norms[left + j])
         distance = both - 2.0 * products[j]
@@ -131,7 +131,7 @@ def settle(products, points, residuals, norms, i, centers, center_residuals, cen
 
 @kernel
 def add_segments(weights, sums):
-    """sums float64: the sum of the weights of every SEGMENT rows."""
+    """sums float64 = the sum of the weights of every SEGMENT rows."""
     for s in range(sums.size):
         total = 0.0
         for i in range(s * SEGMENT, min((s + 1) * SEGMENT, weights.size)):
@@ -148,7 +148,7 @@ def draw_rows(weights, ends, uniforms, rows):
     for t in range(rows.size):
         target = uniforms[t] * ends[-1]
         s = np.searchsorted(ends, target, side="right")
-        while s == ends.size or (s > 0 and ends[s] == ends[s - 1]):  # rounding up to the total: the last with a weight
+        while s == ends.size or (s > 0 and ends[s] == ends[s - 1]):  # rounded up to the total, or an empty segment
             s -= 1
         running = ends[s - 1] if s > 0 else 0.0
         for i in range(s * SEGMENT, min((s + 1) * SEGMENT, weights.size)):
@@ -161,11 +161,12 @@ def draw_rows(weights, ends, uniforms, rows):
 
 @kernel
 def accept(products, points, residuals, norms, weights, nearest, uniforms, accepted):
-    """Which of m proposals become centers, in order: writes them to `accepted`, returns how many (up to its size).
+    """Decides which of m proposals become centers, in order: writes them to `accepted`, returns how many.
 
-    A proposal drawn in proportion to weights (m,) float32, the squared distances from some of the centers, is kept with
-    probability D / weight, where D <= weight is that from all: `nearest` (m,), and those accepted here. What is kept
-    follows D. products (m, m): of the proposals with each other. Cost: m times the accepted.
+    Proposals were drawn in proportion to weights (m,) float32, their squared distances from some of the centers. Each
+    is accepted with probability D / weight, where D <= weight is the squared distance from all centers: the smaller of
+    `nearest` (m,) and that from proposals accepted before. So accepted rows are distributed in proportion to D.
+    products (m, m): of the proposals with each other. Stops at accepted.size. Cost: m times the number accepted.
     """
     count = 0
     for i in range(weights.size):

@@ -1,19 +1,19 @@
 """The two largest entries and the sum of every row, in one pass over memory.
 
-Non-negative IEEE floats order like the unsigned integers that share their bits, so the comparisons are made on an
-integer view: those LLVM turns into vector instructions, float comparisons (with their NaN rules) it does not. In that
-view a NaN or a negative number of either kind is larger than infinity and surfaces as the row's top entry: one compare
-a row finds it. Four rows far apart are read side by side, because a core's prefetchers follow several streams and one
-alone does not use all that memory gives. No softmax, no checks: `scores.py` does both.
+Non-negative IEEE floats sort like the unsigned integers with the same bits, so comparisons use an integer view: LLVM
+vectorizes those, but not float comparisons with their NaN rules. In that view a NaN or a negative number is larger than
+infinity and becomes the row's top entry, where one comparison per row detects it. Four rows far apart are read at the
+same time, because a core can prefetch several streams and a single one does not use the full memory bandwidth.
+Softmax and checks are in `scores.py`.
 """
 
 import numpy as np
 
 from hedgerow.kernels.compiling import helper, kernel
 
-# Columns scanned at a time. A row's segment with the largest entry is looked at twice, from the first-level cache, so a
-# short one saves time until its own reductions cost more (of 1,000 columns: 128 is quicker than 256 and 512); and a
-# partial sum in the data's own precision stays short before it is added to the float64 total.
+# Columns scanned at a time. The segment with a row's largest entry is scanned twice, from the first-level cache, so
+# short segments save time until their reductions cost more (for 1,000 columns, 128 is faster than 256 and 512). They
+# also keep partial sums in the data's own precision short before they are added to the float64 total.
 SEGMENT = 128
 
 
@@ -39,9 +39,9 @@ def scan_segments(keys, values):
 
 @helper
 def find_second(keys, top):
-    """The largest key below `top`, or `top` itself if it stands in the segment twice.
+    """The largest key below `top`, or `top` itself if it occurs more than once.
 
-    The count of tops keeps the width of the keys: a wider one would halve the numbers that fit in a register.
+    The count has the dtype of the keys: a wider one would halve the number of lanes in a vector register.
     """
     kind = keys.dtype.type
     second = kind(0)
@@ -55,7 +55,7 @@ def find_second(keys, top):
 
 @helper
 def rank_segment(top, start, best, next_best, at):
-    """(largest key so far, second largest of the segments' largest, where the largest's segment begins)."""
+    """(largest key so far, second largest of the segments' largest keys, start of the segment with the largest)."""
     if top > best:
         return top, best, start
     return best, max(next_best, top), at
@@ -63,7 +63,7 @@ def rank_segment(top, start, best, next_best, at):
 
 @helper
 def finish_row(row, state, whole, keys, first, second, total):
-    """Fill in a row's results; the second may stand in the segment of the first, and only there is looked again."""
+    """Writes a row's results. The second largest may be in the segment of the largest, so that one is scanned again."""
     best, next_best, at = state
     first[row] = best
     second[row] = max(next_best, find_second(keys[row, at : at + SEGMENT], best))
@@ -75,8 +75,8 @@ def top2_and_sum(keys, values, first, second, total):
     """Per row: the two largest keys and the sum of the values.
 
     keys (n, C) uint32 or uint64, values (n, C) float32 or float64, both C-contiguous, C >= 1. Out: first, second
-    (n,) like keys, total (n,) float64. Four rows a quarter of the matrix apart are scanned side by side; the last row
-    may be worked more than once, to the same end. O(n C), one read from memory.
+    (n,) like keys, total (n,) float64. Four rows a quarter of the matrix apart are scanned together; the last row
+    may be computed more than once, with the same result. O(n C), one read from memory.
     """
     n, width = keys.shape
     stride = (n + 3) // 4
@@ -103,7 +103,7 @@ def top2_and_sum(keys, values, first, second, total):
 
 @kernel
 def top2_and_sum_narrow(keys, values, first, second, total):
-    """As `top2_and_sum`, entry by entry: quicker for rows that would not fill a few vector registers."""
+    """As `top2_and_sum`, entry by entry: faster for rows shorter than a few vector registers."""
     n, width = keys.shape
     zero = keys.dtype.type(0)
     for i in range(n):
@@ -122,10 +122,10 @@ def top2_and_sum_narrow(keys, values, first, second, total):
 
 @kernel
 def widen_halves(halves, bits):
-    """Bits of float16 numbers as those of float32 numbers 2^-112 times as large, for the caller to scale back.
+    """Converts bits of float16 numbers to bits of float32 numbers 2^-112 times as large; the caller scales them back.
 
-    halves uint16, bits uint32, both 1-D. The fields only move: the sign to the top, exponent and fraction 13 places
-    up. Infinity and NaN come out as 2^16 and more after scaling. Numpy's own cast works a number at a time.
+    halves uint16, bits uint32, both 1-D. Only moves bits: the sign to the top, exponent and fraction 13 places up.
+    Infinity and NaN become 2^16 or more after scaling. numpy's own cast is not vectorized.
     """
     for i in range(halves.size):
         half = np.uint32(halves[i])
@@ -134,7 +134,7 @@ def widen_halves(halves, bits):
 
 @kernel
 def find_unfit(first, total, most, tolerance):
-    """The first row whose top key exceeds `most` or whose sum is off 1 by more than `tolerance` or NaN; -1 if none."""
+    """The first row with a top key above `most`, or a sum that is NaN or not within `tolerance` of 1; -1 if none."""
     for i in range(first.size):
         if first[i] > most or not abs(total[i] - 1.0) <= tolerance:
             return i

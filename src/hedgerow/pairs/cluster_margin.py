@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hedgerow import checks
 from hedgerow.kernels import freeze
 from hedgerow.kernels.lowest import gather
-from hedgerow.kernels.pairs import pass_over
+from hedgerow.kernels.pairs import pick_within_limits
 from hedgerow.pairs.view import PairView
 from hedgerow.strategies.cluster_margin import ClusterMargin, walk_clusters
 from hedgerow.strategies.ranking import EVERY_KEY, cut
@@ -92,4 +92,5 @@ class ClusterMarginPairs:
         picks = np.empty(k, np.int64)
         counts = np.zeros(view.n, np.int32), np.zeros(view.pairs.class_count, np.int32)
         limits = self.per_row or NO_LIMIT, self.class_quota or NO_LIMIT
-        return picks[: pass_over(walk, freeze(view.pairs.rows), freeze(view.pairs.classes), *limits, *counts, picks)]
+        pairs = freeze(view.pairs.rows), freeze(view.pairs.classes)
+        return picks[: pick_within_limits(walk, *pairs, *limits, *counts, picks)]

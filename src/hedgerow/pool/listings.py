@@ -19,7 +19,7 @@ from hedgerow.pool import sources, tables
 from hedgerow.pool.ids import Ids, describe_kind, match_ids
 from hedgerow.pool.tables import Table
 
-_WHOLE = re.compile(r"[+-]?\d{1,18}")  # so many digits always fit in int64
+_WHOLE = re.compile(r"[+-]?\d{1,18}")  # up to 18 digits always fit in int64
 
 
 @dataclass(frozen=True, eq=False)

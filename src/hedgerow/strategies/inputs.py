@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 PREDICTIONS = ("probabilities", "logits", "margins", "predictions")
 ORDER = ("embeddings", "clusters", *PREDICTIONS)  # the first of them that is given has the order of the pool
 LEAST_COLUMNS = {"probabilities": 2, "logits": 2, "embeddings": 1}  # the matrices among them
-ABSENT = -1  # stands for the row of an input that lacks a row of the pool
+ABSENT = -1  # instead of a row number, where an input lacks a row of the pool
 
 
 @dataclass(frozen=True, eq=False)
