@@ -166,8 +166,9 @@ def explain_margins(_: Sequence[dict[str, Any]]) -> str:
         margins.setdefault(delta, []).append(metric.replace("_", " "))
     deltas = "; ".join(f"{delta:g} for {', '.join(names)}" for delta, names in margins.items())
     return f"""- **Equal within δ**: the interval of the difference lies between −δ and δ, even if it excludes zero. δ
-  was fixed before any verdict was computed: {deltas}. A fifth of a point of accuracy or average precision is too little
-  to see in the paper's curves, whose claims are about gaps that can be seen.
+  is the same for all runs: {deltas}. It was set when the curves on these pages were known already, for the reason
+  that follows and not by their outcomes; for every later run it is stated in advance. A fifth of a point of accuracy
+  or average precision is too little to see in the paper's curves, whose claims are about gaps that can be seen.
 - **Better** or **worse**: otherwise, the interval excludes zero.
 - **Undecided**: neither. This is no evidence for equality, and confirms no claim.
 - **One trial**: there is no interval, so there is no verdict.
@@ -196,7 +197,7 @@ def mark(one: Comparison) -> str:
     """A mean difference: bold if better or worse, with an equals sign if equal within the margin."""
     if one.verdict in ("better", "worse"):
         return f"**{one.mean:+.4f}**"
-    return f"{one.mean:+.4f} =" if one.verdict.startswith("equal") else f"{one.mean:+.4f}"
+    return f"{one.mean:+.4f}\N{NO-BREAK SPACE}=" if one.verdict.startswith("equal") else f"{one.mean:+.4f}"
 
 
 def describe_setting(result: dict[str, Any]) -> str:

@@ -40,9 +40,9 @@ from hedgerow.metrics import HIGHER_IS_BETTER
 from hedgerow.rounds import Round
 
 SIGNIFICANCE = 0.05  # the probability of any false verdict in a report
-# Differences that do not matter, by metric, fixed before any verdict was computed with them. A fifth of a point of
-# accuracy or average precision cannot be seen in the learning curves of the paper, whose claims are about gaps that
-# can; a hundredth of log loss is one percent of the probability of the correct class.
+# Differences that do not matter, by metric: the same for every run, so that no outcome can move them. A fifth of a
+# point of accuracy or average precision cannot be seen in the learning curves of the paper, whose claims are about gaps
+# that can; a hundredth of log loss is one percent of the probability of the correct class.
 EQUIVALENCE: Mapping[str, float] = {
     "accuracy": 0.002,
     "balanced_accuracy": 0.002,

@@ -233,7 +233,7 @@ def explain_verdicts(recipe: Mapping[str, Any], trials: int) -> str:
         f"Differences within trials, with paired t intervals. The report makes {made} in all of its tables; each "
         f"interval has {100 * family.confidence:.5g} % confidence, so that all hold jointly with "
         f"{100 * (1 - family.significance):g} % confidence (Bonferroni). Equal within {delta}: the interval lies "
-        f"between -{delta} and {delta}, a margin fixed before any verdict was computed. Better or worse: otherwise, "
+        f"between -{delta} and {delta}, a margin that is the same for all runs. Better or worse: otherwise, "
         f"the interval excludes zero. Undecided: neither, which is no evidence for equality.{few}"
     )
 
