@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,56 @@ SHOWN = 10  # picks in an HTML table
 SHOWN_INLINE = 3  # picks in a repr
 
 
+class Picks:
+    """What both kinds of batches can do with their columns."""
+
+    COLUMNS: ClassVar[Mapping[str, str]]  # the columns of a file and the fields they hold, besides `pick`
+    NEEDED: ClassVar[tuple[str, ...]]  # the fields that a file must have
+    strategy: str
+    seed: int | None
+    settings: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.NEEDED[0]))
+
+    def columns(self) -> dict[str, Values]:
+        """The columns of the batch's file: id, row, class and pair (of pairs), margin, cluster (if known), pick."""
+        named = {column: getattr(self, name) for column, name in self.COLUMNS.items()}
+        known = {column: values for column, values in named.items() if values is not None}
+        return known | {"pick": np.arange(len(self), dtype=np.int64)}
+
+    def describe(self) -> dict[str, Any]:
+        """The strategy, the seed, the number selected and the settings, in plain types, as `save` keeps them."""
+        return {"strategy": self.strategy, **self.settings, "selected": len(self), "seed": self.seed}
+
+    def take(self, n: int) -> Self:
+        """The first n picks, or all if there are fewer."""
+        n = checks.integer(n, "n")
+        held = {name: getattr(self, name) for name in self.COLUMNS.values()}
+        return replace(self, **{name: values[:n] for name, values in held.items() if values is not None})  # type: ignore[type-var]
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the columns to a .parquet, .csv or .jsonl file, in pick order; Parquet also keeps `describe()`.
+
+        force: replace a file that exists.
+        """
+        write_columns(path, self.columns(), {METADATA_KEY: json.dumps(self.describe())}, force=force)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` or `hedgerow select` wrote."""
+        return cls(**_load(path, cls.COLUMNS, cls.NEEDED))
+
+    def to_pandas(self) -> Any:
+        """The columns as a pandas DataFrame; pandas must be installed."""
+        try:
+            return import_module("pandas").DataFrame(self.columns())
+        except ImportError as error:
+            raise InputError("to_pandas needs pandas, which is not installed: pip install pandas") from error
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Batch:
+class Batch(Picks):
     """The rows to label next, in pick order. All arrays are read-only and have one entry per pick.
 
     rows: int64 positions in the pool, distinct. strategy, seed: how they were chosen ("" and None if unknown: a CSV or
@@ -48,12 +96,10 @@ class Batch:
     clusters: npt.NDArray[np.int32] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     COLUMNS: ClassVar[Mapping[str, str]] = {"id": "ids", "row": "rows", "margin": "margins", "cluster": "clusters"}
+    NEEDED: ClassVar[tuple[str, ...]] = ("rows",)
 
     def __post_init__(self) -> None:
         _freeze(self, {"rows": np.int64, "ids": None, "margins": np.float32, "clusters": np.int32})
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.rows.tolist())
@@ -67,37 +113,9 @@ class Batch:
     def _repr_html_(self) -> str:
         return _show_table(self, "rows")
 
-    def columns(self) -> dict[str, Values]:
-        """The columns of the batch's file: id, row, margin, cluster (those that are known), pick."""
-        return _list_columns(self)
-
-    def describe(self) -> dict[str, Any]:
-        """The strategy, the seed, the number selected and the settings, in plain types, as `save` keeps them."""
-        return _describe_settings(self)
-
-    def take(self, n: int) -> "Batch":
-        """The first n picks, or all if there are fewer."""
-        return _take(self, n)
-
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the columns to a .parquet, .csv or .jsonl file, in pick order; Parquet also keeps `describe()`.
-
-        force: replace a file that exists.
-        """
-        write_columns(path, self.columns(), {METADATA_KEY: json.dumps(self.describe())}, force=force)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Batch":
-        """Read what `save` or `hedgerow select` wrote."""
-        return cls(**_load(path, cls.COLUMNS, ("rows",)))
-
-    def to_pandas(self) -> Any:
-        """The columns as a pandas DataFrame; pandas must be installed."""
-        return _make_frame(self)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PairBatch:
+class PairBatch(Picks):
     """The (row, class) pairs to ask about next, in pick order. All arrays are read-only, one entry per pick.
 
     rows: int64 positions in the pool. classes: int32 numbers, or strings where the pairs were given with class names.
@@ -118,14 +136,12 @@ class PairBatch:
     COLUMNS: ClassVar[Mapping[str, str]] = {
         "id": "ids", "row": "rows", "class": "classes", "pair": "index", "margin": "margins", "cluster": "clusters",
     }  # fmt: skip
+    NEEDED: ClassVar[tuple[str, ...]] = ("rows", "classes", "index")
 
     def __post_init__(self) -> None:
         kind = None if np.asarray(self.classes).dtype.kind in "OU" else np.int32
         types: dict[str, Any] = {"rows": np.int64, "classes": kind, "index": np.int64, "ids": None}
         _freeze(self, types | {"margins": np.float32, "clusters": np.int32})
-
-    def __len__(self) -> int:
-        return len(self.index)
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
         return zip(self.rows.tolist(), self.classes.tolist(), strict=True)
@@ -140,37 +156,6 @@ class PairBatch:
     def _repr_html_(self) -> str:
         return _show_table(self, "pairs")
 
-    def columns(self) -> dict[str, Values]:
-        """The columns of the batch's file: id, row, class, pair, margin, cluster (those that are known), pick."""
-        return _list_columns(self)
-
-    def describe(self) -> dict[str, Any]:
-        """The strategy, the seed, the number selected and the settings, in plain types, as `save` keeps them."""
-        return _describe_settings(self)
-
-    def take(self, n: int) -> "PairBatch":
-        """The first n picks, or all if there are fewer."""
-        return _take(self, n)
-
-    def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the columns to a .parquet, .csv or .jsonl file, in pick order; Parquet also keeps `describe()`.
-
-        force: replace a file that exists.
-        """
-        write_columns(path, self.columns(), {METADATA_KEY: json.dumps(self.describe())}, force=force)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "PairBatch":
-        """Read what `save` or `hedgerow select --pairs` wrote."""
-        return cls(**_load(path, cls.COLUMNS, ("rows", "classes", "index")))
-
-    def to_pandas(self) -> Any:
-        """The columns as a pandas DataFrame; pandas must be installed."""
-        return _make_frame(self)
-
-
-B = TypeVar("B", Batch, PairBatch)
-
 
 def _freeze(batch: Any, types: Mapping[str, Any]) -> None:
     """The fields as read-only arrays of these types (None: as they are), found to be equally long."""
@@ -182,22 +167,6 @@ def _freeze(batch: Any, types: Mapping[str, Any]) -> None:
         array.flags.writeable = False
         object.__setattr__(batch, name, array)
     checks.same_length({name: len(getattr(batch, name)) for name in held})
-
-
-def _take(batch: B, n: int) -> B:
-    n = checks.integer(n, "n")
-    held = {name: getattr(batch, name) for name in batch.COLUMNS.values()}
-    return replace(batch, **{name: values[:n] for name, values in held.items() if values is not None})
-
-
-def _list_columns(batch: Batch | PairBatch) -> dict[str, Values]:
-    named = {column: getattr(batch, name) for column, name in batch.COLUMNS.items()}
-    known = {column: values for column, values in named.items() if values is not None}
-    return known | {"pick": np.arange(len(batch), dtype=np.int64)}
-
-
-def _describe_settings(batch: Batch | PairBatch) -> dict[str, Any]:
-    return {"strategy": batch.strategy, **batch.settings, "selected": len(batch), "seed": batch.seed}
 
 
 def _load(path: str | Path, names: Mapping[str, str], needed: tuple[str, ...]) -> dict[str, Any]:
@@ -221,13 +190,6 @@ def _load(path: str | Path, names: Mapping[str, str], needed: tuple[str, ...]) -
         return held | {"strategy": settings.pop("strategy"), "seed": settings.pop("seed"), "settings": settings}
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} has damaged metadata ({error}): save the batch again") from error
-
-
-def _make_frame(batch: Batch | PairBatch) -> Any:
-    try:
-        return import_module("pandas").DataFrame(batch.columns())
-    except ImportError as error:
-        raise InputError("to_pandas needs pandas, which is not installed: pip install pandas") from error
 
 
 def _describe(batch: Batch | PairBatch, kind: str, first: list[str]) -> str:
