@@ -102,7 +102,7 @@ def test_files_give_pair_batches_back(tmp_path, suffix, classes):
     same(found, batch, ("rows", "index", "ids", "margins", "clusters"))
     assert found.classes.tolist() == list(classes)
     make_batch().save(tmp_path / f"rows{suffix}")
-    with pytest.raises(hr.InputError, match="no column 'class'"):
+    with pytest.raises(hr.InputError, match="needs a column 'class'"):
         hr.PairBatch.load(tmp_path / f"rows{suffix}")
 
 
@@ -179,7 +179,7 @@ def test_batches_refuse(fields, message):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("batch.csv", "id,pick\na,0\n", "no column 'row'"),
+        ("batch.csv", "id,pick\na,0\n", "needs a column 'row'"),
         ("batch.csv", "row,pick\n1\n", "cannot be read as CSV: .*Expected 2 columns, got 1"),
         ("batch.jsonl", '{"row": 1}\n{"pick": 1}\n', "has a null in row 1"),
         ("batch.jsonl", "row\n", "cannot be read as JSON lines"),
