@@ -158,7 +158,7 @@ class ColumnRows:
             for place, key in enumerate(self.columns):
                 values = tables.read_column(batch, key)
                 tables.refuse_nulls(values, start, 1, self.table.describe(key))
-                block[:, place] = values.to_numpy(zero_copy_only=False)
+                block[:, place] = tables.as_numpy(values)
             yield block
             start += len(block)
 
@@ -182,7 +182,7 @@ class ListRows:
                 _refuse_ragged(lists, start, self.width, title)
             values = lists.flatten()
             tables.refuse_nulls(values, start, self.width, title)
-            yield values.to_numpy(zero_copy_only=False).reshape(len(lists), self.width)
+            yield tables.as_numpy(values).reshape(len(lists), self.width)
             start += len(lists)
 
 
@@ -353,7 +353,7 @@ def _first_length(table: Table, column: str) -> int:
 
 
 def _refuse_ragged(lists: Any, start: int, width: int, title: str) -> None:
-    lengths = lists.value_lengths().to_numpy()
+    lengths = tables.as_numpy(lists.value_lengths())
     if (lengths != width).any():
         row = int(np.argmax(lengths != width))
         raise InputError(

@@ -114,12 +114,24 @@ def _refuse_inputs(path: str | Path, inputs: Iterable[Any]) -> None:
 
 
 def _arrow_array(values: npt.NDArray[Any], name: str) -> Any:
+    """An Arrow array of numbers or text, from their bytes: `pa.array` imports pandas wherever that is installed."""
     import pyarrow as pa
 
+    if values.dtype.kind in "iuf":
+        plain = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+        return pa.Array.from_buffers(pa.from_numpy_dtype(plain.dtype), len(plain), [None, pa.py_buffer(plain)])
     try:
-        return pa.array(values, pa.string()) if values.dtype.kind in "OU" else pa.array(values)
-    except pa.ArrowException as error:
+        if values.dtype.kind not in "OU":
+            return pa.array(values)
+        encoded = [value.encode() for value in values.tolist()]
+    except (pa.ArrowException, AttributeError, UnicodeEncodeError) as error:
         raise InputError(f"{name} cannot be written as Parquet: {error}") from error
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    if ends[-1] > np.iinfo(np.int32).max:  # more than one array of text can hold
+        return pa.array(values, pa.string())
+    return pa.StringArray.from_buffers(
+        len(values), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(b"".join(encoded))
+    )
 
 
 def _write_lines(file: TextIO, columns: Columns, as_json: bool) -> None:

@@ -77,7 +77,7 @@ class Table:
         """(first row, values) of a column with one value per row, in order."""
         dtype = self.dtype(column)
         for at, values in self.arrow_chunks(column, start, stop):
-            yield at, values.to_numpy(zero_copy_only=False).astype(dtype, copy=False)
+            yield at, as_numpy(values).astype(dtype, copy=False)
 
     def read(self, column: str, start: int = 0, stop: int | None = None) -> npt.NDArray[Any]:
         """The values of a column from row `start` to `stop` as one array, filled batch by batch."""
@@ -95,8 +95,8 @@ class Table:
         if self.n == 0:
             return np.zeros(0, dtype), np.zeros(0, np.int32)
         encoded = pa.chunked_array(pieces).dictionary_encode()
-        distinct = encoded.chunk(0).dictionary.to_numpy(zero_copy_only=False).astype(dtype, copy=False)
-        return distinct, np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
+        distinct = as_numpy(encoded.chunk(0).dictionary).astype(dtype, copy=False)
+        return distinct, np.concatenate([as_numpy(chunk.indices) for chunk in encoded.chunks])
 
     def dtype(self, column: str) -> np.dtype[Any]:
         """The dtype of a column with one value per row; object for strings."""
@@ -299,6 +299,22 @@ def numpy_dtype(kind: Any) -> np.dtype[Any]:
     """The dtype of an Arrow number or bool. Arrow's own conversion needs pandas in some versions."""
     names = {"halffloat": "float16", "float": "float32", "double": "float64"}
     return np.dtype(names.get(str(kind), str(kind)))
+
+
+def as_numpy(values: Any) -> npt.NDArray[Any]:
+    """An Arrow array in numpy: text as Python strings, numbers without nulls as a view, the rest as Arrow converts it.
+
+    Arrow's own conversion imports pandas wherever that is installed, which takes a quarter of a second.
+    """
+    if is_string(values.type):
+        return np.array(values.to_pylist(), np.object_)
+    if not is_number(values.type) or values.null_count:
+        converted: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+        return converted
+    dtype = numpy_dtype(values.type)
+    if len(values) == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(values.buffers()[1], dtype, len(values), values.offset * dtype.itemsize)
 
 
 def refuse_nulls(values: Any, start: int, width: int, title: str) -> None:
