@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hedgerow import checks, pool, scores
 from hedgerow.batches import PairBatch
-from hedgerow.errors import InputError, PoolExhaustedError
+from hedgerow.errors import InputError
 from hedgerow.kernels import freeze
 from hedgerow.kernels.pairs import lower_rows
 from hedgerow.pairs.cluster_margin import ClusterMarginPairs
@@ -46,7 +46,7 @@ from hedgerow.strategies import (
     read_embeddings,
     resolve,
 )
-from hedgerow.strategies.inputs import ABSENT, Joined
+from hedgerow.strategies.inputs import ABSENT, Closed, Joined
 from hedgerow.strategies.view import NO_MASK
 
 __all__ = [
@@ -149,19 +149,16 @@ def select_pairs(
     sources = {"pairs": pairs, "probabilities": probabilities, "embeddings": embeddings, "clusters": clusters}
     with watch(progress) as report:
         report("reading", 0.0)
-        given = _open(sources, column, Columns(id_column, class_column), ignore_unknown)
+        given = open_sources(sources, column, Columns(id_column, class_column), ignore_unknown)
         wanted = _check_needs(name, chosen, given)
-        mask, ignored = _find_labeled(labeled, given.named, ignore_unknown)
-        absent = inputs.drop_labeled(given.absent, mask)
-        closed = mask if absent is None else absent if mask is None else mask | absent
-        available = len(given.pairs) - (0 if closed is None else int(np.count_nonzero(closed)))
-        if k > available and not allow_short:
-            raise PoolExhaustedError(k, available, "pairs" if absent is None else "pairs with predictions")
-        view = _look(given, closed, absent, wanted)
+        closed = close_pairs(given, labeled, ignore_unknown)
+        if not allow_short:
+            closed.require(k)
+        view = look(given, closed, wanted)
         report("selecting", 0.5)
-        index = _pick(name, chosen, view, min(k, available), seed, allow_short)
+        index = pick(name, chosen, view, min(k, closed.available), seed, allow_short)
     settings = {"options": describe_options(chosen), "k": k, "n": len(given.pairs)}
-    settings |= inputs.describe_counts(mask, absent, ignored + given.ignored)
+    settings |= closed.describe()
     settings["inputs"] = inputs.describe_inputs({**sources, "labeled": labeled})
     rows = given.pairs.rows[index]
     classes = given.named.name_classes(given.pairs.classes[index])
@@ -172,7 +169,7 @@ def select_pairs(
     )  # fmt: skip
 
 
-def _pick(
+def pick(
     name: str, chosen: Callable[..., Any], view: PairView, k: int, seed: int, allow_short: bool
 ) -> npt.NDArray[np.int64]:
     """What the strategy picks, checked."""
@@ -204,7 +201,7 @@ def _take_margins(given: Given, view: PairView, index: npt.NDArray[np.int64]) ->
 # Inputs.
 
 
-def _open(sources: dict[str, Any], column: str | None, columns: Columns, ignore_unknown: bool) -> Given:
+def open_sources(sources: dict[str, Any], column: str | None, columns: Columns, ignore_unknown: bool) -> Given:
     """The pairs and everything that is known about them and their rows; matrices are not read."""
     pairs, probabilities = sources["pairs"], sources["probabilities"]
     is_matrix = probabilities is not None and not _has_one_per_pair(probabilities, column)
@@ -276,6 +273,13 @@ def _read_vector(
     return values, None, 0
 
 
+def close_pairs(given: Given, labeled: Any, ignore_unknown: bool) -> Closed:
+    """The pairs that may not be picked. labeled: as `select_pairs` takes it."""
+    mask, ignored = _find_labeled(labeled, given.named, ignore_unknown)
+    absent = inputs.drop_labeled(given.absent, mask)
+    return Closed(len(given.pairs), mask, absent, ignored + given.ignored, "pairs")
+
+
 def _find_labeled(labeled: Any, named: NamedPairs, ignore_unknown: bool) -> tuple[Mask | None, int]:
     """(the labeled pairs as a mask, or None; how many were ignored)."""
     paths = inputs.list_paths(labeled)
@@ -305,7 +309,7 @@ def _check_needs(name: str, chosen: Any, given: Given) -> frozenset[str]:
     return needs
 
 
-def _look(given: Given, closed: Mask | None, absent: Mask | None, wanted: frozenset[str]) -> PairView:
+def look(given: Given, closed: Closed, wanted: frozenset[str]) -> PairView:
     """The view of what is given, checked; matrices are read only where they are wanted."""
     joined, pairs = given.joined, given.pairs
     matrix = joined.inputs["probabilities"].data if "probabilities" in joined else None
@@ -316,7 +320,9 @@ def _look(given: Given, closed: Mask | None, absent: Mask | None, wanted: frozen
         margins = measure_margins(chances) if from_pairs or "margins" in wanted else None
     if from_pairs:
         row_margins = np.ones(joined.n, np.float32)
-        lower_rows(freeze(pairs.rows), NO_MASK if closed is None else freeze(closed), freeze(margins), row_margins)
+        lower_rows(
+            freeze(pairs.rows), NO_MASK if closed.mask is None else freeze(closed.mask), freeze(margins), row_margins
+        )
     elif "row_margins" in wanted:
         row_margins = joined.arrange("probabilities", scores.independent_margins(matrix), 1)
     clusters = joined.inputs["clusters"].data if "clusters" in joined else None
@@ -324,8 +330,8 @@ def _look(given: Given, closed: Mask | None, absent: Mask | None, wanted: frozen
         clusters = joined.arrange("clusters", checks.cluster_labels(clusters, len(clusters)), 0)
     embeddings = joined.inputs["embeddings"].data if "embeddings" in wanted & joined.inputs.keys() else None
     return PairView(
-        pairs, joined.n, closed, margins, chances, row_margins,
-        None if embeddings is None else read_embeddings(embeddings), clusters, absent,
+        pairs, joined.n, closed.mask, margins, chances, row_margins,
+        None if embeddings is None else read_embeddings(embeddings), clusters, closed.absent,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hedgerow import checks, pool, scores
 from hedgerow.batches import Batch
-from hedgerow.errors import InputError, PoolExhaustedError
+from hedgerow.errors import InputError
 from hedgerow.machine import team
 from hedgerow.progress import Progress, watch
 from hedgerow.strategies import inputs
@@ -23,7 +23,7 @@ from hedgerow.strategies.badge import Badge
 from hedgerow.strategies.cluster_margin import ClusterMargin
 from hedgerow.strategies.controls import ShuffledClusterMargin, UniformCandidates
 from hedgerow.strategies.coreset import CoreSet
-from hedgerow.strategies.inputs import Joined
+from hedgerow.strategies.inputs import Closed, Joined
 from hedgerow.strategies.margin import Margin, StochasticMargin
 from hedgerow.strategies.options import make as make_known
 from hedgerow.strategies.random import Random
@@ -122,24 +122,19 @@ def select(
     with watch(progress) as report:
         report("reading", 0.0)
         needs = find_needs(chosen)
-        joined = _open(sources, needs, column, id_column, labeled, ignore_unknown)
+        joined = open_sources(sources, needs, column, id_column, labeled, ignore_unknown)
         _check_needs(name, getattr(chosen, "needs", None), joined)
-        mask, ignored = inputs.find_labeled(
-            labeled, joined.n, joined.ids, id_column=id_column, ignore_unknown=ignore_unknown
-        )
-        absent = inputs.drop_labeled(joined.find_absent(), mask)
-        closed = mask if absent is None else absent if mask is None else mask | absent
-        available = joined.n if closed is None else joined.n - int(np.count_nonzero(closed))
-        if k > available and not allow_short:
-            raise PoolExhaustedError(k, available, "examples" if absent is None else "examples with predictions")
+        closed = close_rows(joined, labeled, id_column, ignore_unknown)
+        if not allow_short:
+            closed.require(k)
         report("scoring", 0.2)
-        view = _look(joined, closed, absent, needs)
+        view = look(joined, closed, needs)
         report("selecting", 0.8)
-        taken = min(k, available)
+        taken = min(k, closed.available)
         picked = chosen(view, taken, np.random.default_rng([STREAM, seed])) if taken else np.zeros(0, np.int64)
         rows = check_picked(picked, view, taken, name)
     settings = {"options": describe_options(chosen), "k": k, "n": joined.n}
-    settings |= inputs.describe_counts(mask, absent, ignored + joined.unknown)
+    settings |= closed.describe()
     settings["inputs"] = inputs.describe_inputs({**sources, "labeled": labeled})
     return Batch(
         rows,
@@ -197,7 +192,7 @@ def resolve(strategy: Any, known: Mapping[str, type[Any]]) -> tuple[str, Callabl
 # Inputs.
 
 
-def _open(
+def open_sources(
     sources: dict[str, Any],
     needs: frozenset[str],
     column: str | None,
@@ -223,6 +218,15 @@ def _open(
     )
 
 
+def close_rows(joined: Joined, labeled: Any, id_column: str | None, ignore_unknown: bool) -> Closed:
+    """The rows that may not be picked. labeled: as `select` takes it."""
+    mask, ignored = inputs.find_labeled(
+        labeled, joined.n, joined.ids, id_column=id_column, ignore_unknown=ignore_unknown
+    )
+    absent = inputs.drop_labeled(joined.find_absent(), mask)
+    return Closed(joined.n, mask, absent, ignored + joined.unknown)
+
+
 def _check_needs(name: str, declared: Any, given: Joined) -> None:
     """Refuse a selection without what the strategy declares to need."""
     if declared is None:
@@ -236,12 +240,7 @@ def _check_needs(name: str, declared: Any, given: Joined) -> None:
             raise InputError(f"strategy {name!r} needs {need}: {GIVEN_AS[need]}")
 
 
-def _look(
-    given: Joined,
-    closed: npt.NDArray[np.bool_] | None,
-    absent: npt.NDArray[np.bool_] | None,
-    wanted: frozenset[str],
-) -> View:
+def look(given: Joined, closed: Closed, wanted: frozenset[str]) -> View:
     """The view of what is given, checked; matrices are read only where they are wanted."""
     clusters = given.inputs["clusters"].data if "clusters" in given else None
     if clusters is not None:
@@ -252,12 +251,12 @@ def _look(
         assert given.rows["embeddings"] is None, "the pool has the order of the embeddings"
     return View(
         given.n,
-        closed,
+        closed.mask,
         _resolve_margins(given, wanted),
         _read_probabilities(given) if "probabilities" in wanted else None,
         embeddings,
         None if clusters is None else given.arrange("clusters", clusters, 0),
-        absent=absent,
+        absent=closed.absent,
     )
 
 

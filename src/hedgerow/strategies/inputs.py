@@ -9,13 +9,14 @@ cover the pool. Nothing is scored or selected here.
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks, pool
-from hedgerow.errors import InputError
+from hedgerow.errors import InputError, PoolExhaustedError
 from hedgerow.pool import tables
 from hedgerow.pool.ids import Ids, find_ids, refuse_unknown
 from hedgerow.pool.sources import is_location, title_of
@@ -72,6 +73,46 @@ class Joined:
         arranged = values[rows]
         arranged[rows == ABSENT] = filler
         return arranged
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """Which of the pool's rows, or pairs, may not be picked: those that are labeled, and others without predictions.
+
+    absent: without predictions and not labeled. ignored: how many ids or pairs that the pool lacks were left out.
+    """
+
+    size: int
+    labeled: Mask | None
+    absent: Mask | None
+    ignored: int
+    kind: str = "examples"
+
+    @cached_property
+    def mask(self) -> Mask | None:
+        """All of them; None if everything may be picked."""
+        if self.labeled is None or self.absent is None:
+            return self.labeled if self.absent is None else self.absent
+        return self.labeled | self.absent
+
+    @cached_property
+    def available(self) -> int:
+        """How many may be picked."""
+        return self.size if self.mask is None else self.size - int(np.count_nonzero(self.mask))
+
+    def require(self, k: int) -> None:
+        """Refuse to pick more than there are."""
+        if k > self.available:
+            kind = self.kind if self.absent is None else f"{self.kind} with predictions"
+            raise PoolExhaustedError(k, self.available, kind)
+
+    def describe(self) -> dict[str, int]:
+        """How many were labeled, had no predictions, and were ignored, for the settings of a batch."""
+        return {
+            "labeled": 0 if self.labeled is None else int(np.count_nonzero(self.labeled)),
+            "without_predictions": 0 if self.absent is None else int(np.count_nonzero(self.absent)),
+            "ignored": self.ignored,
+        }
 
 
 def open_inputs(
@@ -230,15 +271,6 @@ def list_paths(source: Any) -> list[str] | None:
     if not is_location(source):
         return None
     return [title_of(one) for one in source] if isinstance(source, (list, tuple)) else [title_of(source)]
-
-
-def describe_counts(labeled: Mask | None, absent: Mask | None, ignored: int) -> dict[str, Any]:
-    """How many were labeled, had no predictions, and were ignored, for the settings of a batch."""
-    return {
-        "labeled": 0 if labeled is None else int(np.count_nonzero(labeled)),
-        "without_predictions": 0 if absent is None else int(np.count_nonzero(absent)),
-        "ignored": ignored,
-    }
 
 
 def describe_inputs(sources: Mapping[str, Any]) -> dict[str, str | Sequence[str]]:
