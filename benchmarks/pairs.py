@@ -26,7 +26,7 @@ STRATEGIES = {
     "cluster-margin-pairs, clusters x class": hr.ClusterMarginPairs(by_class=True),
     "cluster-margin-pairs, limits": hr.ClusterMarginPairs(per_row=1, class_quota=100_000),
     "cluster-margin": hr.ClusterMargin(),
-    "cluster-margin, matrix": hr.ClusterMargin(),
+    "cluster-margin, matrix": hr.ClusterMargin(row_margin="top2-all"),
 }
 
 

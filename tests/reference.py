@@ -152,13 +152,19 @@ def average_precision(labels, scores):
     return total
 
 
-def row_margins(rows, labeled, probabilities, n):
-    """A row's margin: top-1 minus top-2 of (n, C), or of (m,) the lowest abs(2 p - 1) of its unlabeled pairs."""
-    if probabilities.ndim == 2:
-        return margins(probabilities) if probabilities.shape[1] > 1 else np.abs(2 * probabilities[:, 0] - 1)
+def row_margins(rows, labeled, chances, n, how="lowest"):
+    """A row's margin from chances (m,), those of its pairs: lowest or mean abs(2 p - 1) of the unlabeled ones, or top-1
+    minus top-2 of all of them. 1 for a row without such pairs.
+    """
     found = np.ones(n, np.float32)
-    for pair in np.flatnonzero(~labeled):
-        found[rows[pair]] = min(found[rows[pair]], abs(2 * probabilities[pair] - 1))
+    for row in range(n):
+        own = [pair for pair in np.flatnonzero(rows == row) if how == "top2" or not labeled[pair]]
+        values = sorted(chances[own], reverse=True)
+        each = [abs(2 * value - 1) for value in values]
+        if len(values) > 1 and how == "top2":
+            found[row] = values[0] - values[1]
+        elif own:
+            found[row] = min(each) if how == "lowest" else sum(map(float, each)) / len(each)
     return found
 
 

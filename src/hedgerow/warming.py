@@ -25,7 +25,8 @@ from hedgerow.kernels import adagrad, compiling, grams
 from hedgerow.metrics import average_precision, macro_average_precision
 from hedgerow.pairs import PAIR_STRATEGIES, Pairs, select_pairs
 from hedgerow.scores import entropies, margins
-from hedgerow.strategies import STRATEGIES, CoreSet, StochasticMargin, centers, select
+from hedgerow.strategies import STRATEGIES, ClusterMargin, CoreSet, StochasticMargin, centers, select
+from hedgerow.strategies.cluster_margin import ROW_MARGINS
 
 FLOATS = (np.float32, np.float64)
 ROWS, WIDTH = 5_000, 6  # more rows than are compared pair by pair, so that cells are used
@@ -112,6 +113,8 @@ def _list_pair_selections(pool: Any, rng: np.random.Generator) -> Iterator[Calla
     given = {"pairs": pairs, "probabilities": chances, "embeddings": pool, "clusters": np.arange(SOME) // 5}
     for strategy, labeled in product(PAIR_STRATEGIES, (None, np.arange(9))):
         yield partial(select_pairs, strategy, 20, labeled=labeled, **given)
+    for row_margin, labeled in product(ROW_MARGINS, (None, np.arange(9))):
+        yield partial(select_pairs, ClusterMargin(row_margin=row_margin), 20, labeled=labeled, **given)
 
 
 def _cover_pool(pool: Any) -> None:

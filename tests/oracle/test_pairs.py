@@ -32,6 +32,7 @@ def make_case(kind, number):
     free = int((~labeled).sum())
     return {
         "pairs": pairs,
+        "matrix": matrix,
         "probabilities": matrix if rng.random() < 0.5 else matrix[pairs.rows, pairs.classes],
         "embeddings": rng.normal(size=(n, 3)).astype(np.float32),
         "clusters": rng.integers(0, max(1, n // 3), n),
@@ -41,7 +42,7 @@ def make_case(kind, number):
 
 
 def run(strategy, case, seed=0, **more):
-    given = {key: value for key, value in case.items() if key != "k"}
+    given = {key: value for key, value in case.items() if key not in ("k", "matrix")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", hr.HedgerowWarning)  # distinct points run out
         return hr.select_pairs(strategy, case["k"], **given, seed=seed, **more)
@@ -134,7 +135,7 @@ def test_limits_pass_over_what_is_full_and_look_farther_before_they_fall_short(k
 class RecordedMargin(hr.ClusterMargin):
     """Cluster-Margin that remembers what it was asked and what it picked."""
 
-    calls: list = field(default_factory=list)
+    calls: list = field(default_factory=list, compare=False)
 
     def __call__(self, view, k, rng):
         self.calls.append((view, k, super().__call__(view, k, rng)))
@@ -172,12 +173,54 @@ def test_two_steps_ask_of_the_rows_that_the_strategy_for_rows_picks(kind, make):
             assert set(chosen.tolist()) <= set(open_rows.tolist())
             assert set(batch.rows.tolist()) <= set(chosen.tolist())
             if make is RecordedMargin:
-                found = reference.row_margins(pairs.rows, labeled, case["probabilities"], view.n)
+                found = reference.row_margins(pairs.rows, labeled, chances(case), view.n)
                 np.testing.assert_array_equal(view.margins[open_rows], found[open_rows])
             else:
                 assert given[0].tolist() == np.unique(pairs.rows[labeled]).tolist()
                 check_spread(view, given[0], open_rows, chosen)
     assert recorded > 10 or kind == "one row"
+
+
+@pytest.mark.parametrize("how", ["lowest", "mean", "top2", "top2-all"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_ranked_by_the_margin_that_is_asked_for(kind, how):
+    recorded = 0
+    for number in range(150):
+        case, strategy = make_case(kind, number), RecordedMargin(row_margin=how)
+        pairs, labeled, matrix = case["pairs"], case["labeled"], case["matrix"]
+        over_all = how == "top2-all"
+        run(strategy, case | ({"probabilities": matrix} if over_all else {}), seed=number)
+        for view, _, _ in strategy.calls:
+            recorded += 1
+            if over_all:
+                rows, every = np.indices(matrix.shape).reshape(2, -1)[0], np.zeros(matrix.size, bool)
+                found = reference.row_margins(rows, every, matrix.ravel(), view.n, "top2")
+            else:
+                found = reference.row_margins(pairs.rows, labeled, chances(case), view.n, how)
+            free = ~view.labeled
+            np.testing.assert_array_equal(view.margins[free], found[free])
+    assert recorded > 10 or kind == "one row"
+
+
+TWO_STEPS = ["cluster-margin", "cluster-margin-shuffled", "uniform-candidates", "cluster-margin-informed"]
+
+
+@pytest.mark.parametrize("how", [None, "lowest", "mean", "top2"])
+@pytest.mark.parametrize("name", TWO_STEPS)
+def test_a_matrix_and_its_entries_for_the_pairs_give_the_same_batch(name, how):
+    """Also where only a few of the classes have pairs, and where pairs are labeled or without a prediction."""
+    strategy = hr.PAIR_STRATEGIES[name](1.25, row_margin=how)
+    differ = 0
+    for number in range(150):
+        for kind in ("mixed", "rows without pairs"):
+            case = make_case(kind, number)
+            pairs, matrix = case["pairs"], case["matrix"]
+            each = run(strategy, case | {"probabilities": matrix[pairs.rows, pairs.classes]}, seed=number)
+            whole = run(strategy, case | {"probabilities": matrix}, seed=number)
+            assert each.index.tolist() == whole.index.tolist()
+            literal = hr.PAIR_STRATEGIES[name](1.25, row_margin="top2-all")
+            differ += each.index.tolist() != run(literal, case | {"probabilities": matrix}, seed=number).index.tolist()
+    assert differ > 20  # what the classes without pairs are like would have mattered
 
 
 def check_spread(view, centers, free, chosen):
@@ -245,7 +288,7 @@ def test_random_is_uniform_over_pairs_and_not_over_rows():
 
 def test_two_steps_draw_uniformly_from_the_pairs_of_the_picked_rows():
     """One row is picked: that of the lowest margin, 2, whose three pairs are equally likely."""
-    matrix = np.array([[0.9, 0.1, 0], [0.8, 0.1, 0], [0.5, 0.5, 0]], np.float32)
+    matrix = np.array([[0.9, 0.1, 0], [0.8, 0.3, 0], [0.5, 0.5, 0]], np.float32)
     given = {"pairs": PAIRS, "clusters": [0, 1, 2], "probabilities": matrix}
     strategy = hr.ClusterMargin(1.0)
     counts = Counter(tuple(hr.select_pairs(strategy, 1, **given, seed=seed).index.tolist()) for seed in range(3000))

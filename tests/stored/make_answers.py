@@ -77,7 +77,8 @@ def pair_answers(pool: dict[str, Any]) -> dict[str, Any]:
     strategies = {name: name for name in hr.PAIR_STRATEGIES if name not in PAIR_CONTROLS} | {
         "cluster-margin-pairs, all options": hr.ClusterMarginPairs(
             margin_factor=4.0, power=1.0, by_class=True, per_row=2, class_quota=12
-        )
+        ),
+        **{f"cluster-margin, {how}": hr.ClusterMargin(row_margin=how) for how in ("mean", "top2", "top2-all")},
     }
     return select_pairs(strategies, pool)
 
@@ -109,9 +110,11 @@ def make_answers() -> dict[str, Any]:
 
 def control_answers() -> dict[str, Any]:
     pool = make_pool()
+    by_margin = ("cluster-margin-informed", "cluster-margin-shuffled", "uniform-candidates")
+    literal = {f"{name}, top2-all": hr.PAIR_STRATEGIES[name](row_margin="top2-all") for name in by_margin}
     return {
         "select": select_rows({name: name for name in sorted(CONTROLS)}, pool),
-        "select_pairs": select_pairs({name: name for name in sorted(PAIR_CONTROLS)}, pool),
+        "select_pairs": select_pairs({name: name for name in sorted(PAIR_CONTROLS)} | literal, pool),
     }
 
 

@@ -61,11 +61,12 @@ def test_rows_get_shuffled_clusters_and_uniform_candidates() -> None:
 
 def test_pairs_get_controls_of_the_second_step_as_well() -> None:
     options: dict[str, Any] = {"margin_factor": 1.5, "power": 1.0, "by_class": True, "per_row": 1, "class_quota": 9}
-    recipe = make_recipe(Arm("two", ClusterMargin(3.0)), Arm("one", ClusterMarginPairs(**options)))
+    two = ClusterMargin(3.0, row_margin="mean")
+    recipe = make_recipe(Arm("two", two), Arm("one", ClusterMarginPairs(**options)))
     assert list_added(recipe, "pair") == {
-        "two, shuffled clusters": (ShuffledClusterMargin(3.0), ("two",), "clusters"),
-        "two, uniform candidates": (UniformCandidates(3.0), ("two",), "clusters and round-robin"),
-        "two, informed pairs": (InformedClusterMargin(3.0), ("two",), "random second step"),
+        "two, shuffled clusters": (ShuffledClusterMargin(3.0, row_margin="mean"), ("two",), "clusters"),
+        "two, uniform candidates": (UniformCandidates(3.0, None, "mean"), ("two",), "clusters and round-robin"),
+        "two, informed pairs": (InformedClusterMargin(3.0, row_margin="mean"), ("two",), "random second step"),
         "random rows, informed pairs": (InformedRandom(), ("two, informed pairs",), "choice of rows"),
         "one, shuffled clusters": (ShuffledClusterMarginPairs(**options), ("one",), "clusters"),
         "one, uniform candidates": (UniformCandidatePairs(**options), ("one",), "clusters and round-robin"),

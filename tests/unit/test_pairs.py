@@ -157,7 +157,7 @@ def test_labeled_places_and_mask_are_the_same(name, given):
     assert np.array_equal(by_mask, hr.select_pairs(name, 20, **(given | {"labeled": places})).index)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "cluster-margin"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_matrix_and_its_pairs_are_the_same(name, given):
     asked = given["pairs"]
     by_matrix = hr.select_pairs(name, 20, **given).index
@@ -172,15 +172,49 @@ def test_margins_of_halves_are_those_of_their_values(given):
     assert np.array_equal(hr.select_pairs("margin", 30, **(given | {"probabilities": halves})).index, expected)
 
 
-def test_cluster_margin_takes_rows_by_the_top_two_of_a_matrix_or_by_their_lowest_pair(given):
-    """A row with both of its likeliest classes sure is unsure by the matrix, and sure by its pairs."""
+@pytest.mark.parametrize(("how", "row"), [(None, 1), ("lowest", 1), ("mean", 2), ("top2", 0)])
+@pytest.mark.parametrize("of_matrix", [True, False])
+def test_cluster_margin_ranks_rows_by_their_pairs(how, row, of_matrix):
+    """Row 0 surely has two classes, row 1 has one open pair and one sure one, row 2 two that are half open."""
+    asked = hr.Pairs([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1])
+    matrix = np.array([[0.99, 0.99, 0.5], [0.5, 0.0, 0.5], [0.7, 0.25, 0.25]])
+    given = matrix if of_matrix else matrix[asked.rows, asked.classes]
+    strategy, more = hr.ClusterMargin(1.0, row_margin=how), {"pairs": asked, "clusters": [0, 1, 2]}
+    assert hr.select_pairs(strategy, 1, probabilities=given, **more).rows.tolist() == [row]
+
+
+def test_a_labeled_pair_does_not_make_a_row_uncertain():
+    given = {"pairs": hr.Pairs([0, 0, 1, 1], [0, 1, 0, 1]), "clusters": [0, 1], "labeled": [0]}
+    for how in ("lowest", "mean"):
+        strategy = hr.ClusterMargin(1.0, row_margin=how)
+        assert hr.select_pairs(strategy, 1, probabilities=[0.5, 0.9, 0.8, 0.1], **given).rows.tolist() == [1]
+
+
+def test_the_papers_margin_compares_all_classes_and_needs_them():
     asked = hr.Pairs([0, 1, 2], [0, 0, 0])
     matrix = np.array([[0.99, 0.99], [0.5, 0.0], [0.9, 0.2]])
     more = {"pairs": asked, "clusters": [0, 1, 2]}
-    strategy = hr.ClusterMargin(1.0)
+    strategy = hr.ClusterMargin(1.0, row_margin="top2-all")
     assert hr.select_pairs(strategy, 1, probabilities=matrix, **more).rows.tolist() == [0]
-    assert hr.select_pairs(strategy, 1, probabilities=matrix[:, 0], **more).rows.tolist() == [1]
-    assert hr.select_pairs(strategy, 1, probabilities=matrix[:, 0], labeled=[1], **more).rows.tolist() == [2]
+    with pytest.raises(hr.InputError, match="row_margin='top2-all' needs the probabilities of all classes"):
+        hr.select_pairs(strategy, 1, probabilities=matrix[:, 0], **more)
+
+
+def test_a_row_margin_is_one_of_the_known_and_for_pairs_only():
+    for kind in (hr.ClusterMargin, hr.ShuffledClusterMargin, hr.UniformCandidates, hr.InformedClusterMargin):
+        with pytest.raises(hr.InputError, match="unknown row_margin 'lowestt': did you mean 'lowest'"):
+            kind(row_margin="lowestt")
+    with pytest.raises(hr.InputError, match="row_margin='mean' is for pairs"):
+        hr.select(hr.ClusterMargin(row_margin="mean"), 1, margins=np.zeros(3), clusters=[0, 1, 2])
+
+
+def test_pairs_without_predictions_do_not_count_in_the_margin_of_their_row():
+    """Row 0 has a pair without a prediction: of the others, the top two are .1 apart. In row 1 they are .2 apart."""
+    table = pa.table({"row": [0, 0, 1, 1], "class": [0, 1, 0, 1], "probability": [0.9, 0.8, 0.9, 0.7]})
+    given = {"pairs": hr.Pairs([0, 0, 0, 1, 1], [0, 1, 2, 0, 1]), "clusters": [0, 1], "probabilities": table}
+    for labeled in (None, [2], [2, 3]):
+        batch = hr.select_pairs(hr.ClusterMargin(1.0, row_margin="top2"), 1, labeled=labeled, **given)
+        assert batch.rows.tolist() == [0]
 
 
 def test_a_row_stays_a_candidate_while_it_has_an_unlabeled_pair():
@@ -267,7 +301,7 @@ def test_select_pairs_refuses(name, change, message, given):
 def test_the_matrix_is_checked_where_rows_are_ranked_by_it(given, value):
     given["probabilities"][17, 2] = value
     with pytest.raises(hr.InputError, match=f"row 17 of probabilities holds {value:g}"):
-        hr.select_pairs("cluster-margin", 10, **given)
+        hr.select_pairs(hr.ClusterMargin(row_margin="top2-all"), 10, **given)
 
 
 @pytest.mark.parametrize(

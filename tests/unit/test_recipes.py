@@ -8,8 +8,8 @@ import pytest
 from hedgerow.errors import InputError
 from hedgerow.experiments import Arm, Recipe, list_recipes, load_recipe
 from hedgerow.experiments.architectures import Perceptron
-from hedgerow.experiments.recipes import parse_recipe
-from hedgerow.pairs import ClusterMarginPairs
+from hedgerow.experiments.recipes import parse_recipe, read_arm
+from hedgerow.pairs import PAIR_STRATEGIES, ClusterMarginPairs
 from hedgerow.rounds import Clustering, Plan
 from hedgerow.strategies import Badge, ClusterMargin, CoreSet, Margin, Random, StochasticMargin
 
@@ -208,13 +208,21 @@ def test_multi_label_recipes_pick_pairs_by_all_strategies(name: str) -> None:
     assert recipe.model.training.steps  # a fixed number a round, as the paper fine-tunes
 
 
+def test_a_row_margin_is_read_for_pairs_and_refused_for_rows() -> None:
+    for how in ("lowest", "mean", "top2", "top2-all"):
+        arm = read_arm({"strategy": "cluster-margin-informed", "row_margin": how}, Clustering(), PAIR_STRATEGIES)
+        assert arm.strategy.row_margin == how
+    with pytest.raises(InputError, match=r"\[\[strategies\]\] cluster-margin: row_margin='mean' is for pairs"):
+        read_arm({"strategy": "cluster-margin", "row_margin": "mean"}, Clustering())
+
+
 def test_the_papers_large_setting() -> None:
     hundred, million = load_recipe("wordlangs"), load_recipe("wordlangs-million")
     assert (hundred.seed_size, hundred.batch_size, hundred.rounds, hundred.trials) == (300_000, (100_000,), 10, 3)
     assert (million.seed_size, million.batch_size, million.rounds) == (300_000, (1_000_000,), 5)
     for recipe, partitions in ((hundred, (1, 10)), (million, (50, 50))):
         chosen = {arm.name: arm for arm in recipe.strategies}
-        assert chosen["cluster-margin"].strategy == ClusterMargin(margin_factor=10.0)
+        assert chosen["cluster-margin"].strategy == ClusterMargin(margin_factor=10.0, row_margin="top2-all")
         assert chosen["cluster-margin"].clusters.average_size == 10
         assert (chosen["badge"].strategy.partitions, chosen["coreset"].strategy.partitions) == partitions
         assert chosen["coreset"].strategy.split_labeled

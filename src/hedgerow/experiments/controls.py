@@ -41,7 +41,7 @@ def _copy_options(kind: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def _inform(strategy: ClusterMargin) -> InformedClusterMargin:
-    return InformedClusterMargin(strategy.margin_factor, strategy.power)
+    return InformedClusterMargin(strategy.margin_factor, strategy.power, row_margin=strategy.row_margin)
 
 
 CLUSTERS, ROUND_ROBIN = "clusters", "clusters and round-robin"

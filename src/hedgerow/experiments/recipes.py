@@ -54,6 +54,7 @@ from hedgerow.metrics import METRICS, PAIR_METRICS
 from hedgerow.pairs import PAIR_STRATEGIES
 from hedgerow.rounds import Clustering, Plan
 from hedgerow.strategies import STRATEGIES, find_needs, make
+from hedgerow.strategies.cluster_margin import refuse_row_margin
 
 T = TypeVar("T")
 SHELF = resources.files("hedgerow.experiments") / "shelf"
@@ -248,6 +249,8 @@ def read_arm(given: Mapping[str, Any], clusters: Clustering, strategies: Mapping
         checks.option(key, f"key in [[strategies]] {known}", keys)
     try:
         strategy = make(known, table, strategies)
+        if strategies is STRATEGIES:
+            refuse_row_margin(strategy)
     except InputError as error:
         raise InputError(f"[[strategies]] {known}: {error}") from error
     return Arm(name, strategy, read_clustering(own, clusters, f"the clusters of {name!r}"), control_of, lacks)

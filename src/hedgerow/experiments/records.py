@@ -18,7 +18,7 @@ import ast
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from hedgerow import pool
 from hedgerow.clustering.clusters import METADATA_KEY, Clusters
 from hedgerow.errors import InputError
 from hedgerow.experiments.recipes import name_slug
+from hedgerow.metrics import PAIR_METRICS
 from hedgerow.pairs import PAIR_STRATEGIES
 from hedgerow.rounds import NOTHING, Clustering, Round
 from hedgerow.store import UNREADABLE, atomic_write, hold_lock
@@ -43,6 +44,7 @@ LABEL_COLUMNS = {"row": "label", "pair": "answer"}
 PROSE = ("reproduces", "takes", "reported_savings")  # keys of a recipe that change no result
 RENAMED = {"seed_rows": "seed_size", "batch_rows": "batch_size"}  # keys of recipes and results, before and now
 RENAMED_TRAINING = {"batch_rows": "minibatch"}
+BEFORE = {"row_margin": "top2-all"}  # what strategies for pairs did before they had the option
 
 
 @dataclass(frozen=True)
@@ -300,18 +302,20 @@ def list_settings(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that results depend on, in the types of JSON, with all options of the strategies spelled out."""
     settings: dict[str, Any] = json.loads(json.dumps({key: recipe[key] for key in recipe if key not in PROSE}))
     for arm in settings["strategies"]:
-        arm["strategy"] = _spell_out(arm["strategy"])
+        arm["strategy"] = _spell_out(arm["strategy"], BEFORE if settings["metric"] in PAIR_METRICS else {})
     return settings
 
 
-def _spell_out(strategy: str) -> str:
-    """The repr of a strategy with the defaults of options that it did not have when it was written."""
+def _spell_out(strategy: str, before: Mapping[str, Any]) -> str:
+    """The repr of a strategy with all options: those it lacks are as in `before`, or have their defaults."""
     kinds = {kind.__name__: kind for kind in (*STRATEGIES.values(), *PAIR_STRATEGIES.values())}
     try:
         call = ast.parse(strategy, mode="eval").body
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in kinds:
             options = {str(option.arg): ast.literal_eval(option.value) for option in call.keywords}
-            return repr(kinds[call.func.id](**options))
+            kind = kinds[call.func.id]
+            known = {option.name for option in fields(kind)}
+            return repr(kind(**{key: before[key] for key in before if key in known} | options))
     except (SyntaxError, ValueError, TypeError):  # a strategy of the user's own
         pass
     return strategy

@@ -1,4 +1,4 @@
-"""(row, class) pairs: marks and lowest margins of their rows, and a selection with limits per row and class."""
+"""(row, class) pairs: marks and margins of their rows, and a selection with limits per row and class."""
 
 from hedgerow.kernels.compiling import kernel
 
@@ -22,6 +22,34 @@ def lower_rows(rows, labeled, margins, lowest):
     for i in range(rows.size):
         if not (masked and labeled[i]) and margins[i] < lowest[rows[i]]:
             lowest[rows[i]] = margins[i]
+
+
+@kernel
+def add_rows(rows, labeled, margins, sums, counts):
+    """Adds margins (m,) float32 of each row's unlabeled pairs to sums (n,) float64, their number to counts (n,)."""
+    masked = labeled.size > 0
+    for i in range(rows.size):
+        if not (masked and labeled[i]):
+            sums[rows[i]] += margins[i]
+            counts[rows[i]] += 1
+
+
+@kernel
+def raise_rows(rows, absent, chances, first, second):
+    """Raises first and second (n,) to the two largest of chances (m,) of each row, all three float32.
+
+    absent (m,) bool: pairs that do not count, or (0,) for none.
+    """
+    masked = absent.size > 0
+    for i in range(rows.size):
+        if masked and absent[i]:
+            continue
+        row, chance = rows[i], chances[i]
+        if chance > first[row]:
+            second[row] = first[row]
+            first[row] = chance
+        elif chance > second[row]:
+            second[row] = chance
 
 
 @kernel

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from hedgerow import checks, pool, scores
 from hedgerow.batches import PairBatch
 from hedgerow.errors import InputError
-from hedgerow.kernels import freeze
-from hedgerow.kernels.pairs import lower_rows
+from hedgerow.pairs import row_margins
 from hedgerow.pairs.cluster_margin import ClusterMarginPairs
 from hedgerow.pairs.controls import (
     InformedClusterMargin,
@@ -47,7 +46,6 @@ from hedgerow.strategies import (
     resolve,
 )
 from hedgerow.strategies.inputs import ABSENT, Closed, Joined
-from hedgerow.strategies.view import NO_MASK
 
 __all__ = [
     "PAIR_STRATEGIES",
@@ -129,8 +127,8 @@ def select_pairs(
 
     pairs: `Pairs(rows, classes)`, or a table or file with a column of ids or rows and one of classes (numbers or
     names). probabilities: (m,) that the answer of a pair is yes, or (n, C) that row i has class c, independent of each
-    other. embeddings (n, d) and clusters (n,): one per row. Arrays, tables or paths; only what the strategy needs is
-    read.
+    other. Both forms of the same probabilities give the same batch; only `row_margin="top2-all"` needs the second.
+    embeddings (n, d) and clusters (n,): one per row. Arrays, tables or paths; only what the strategy needs is read.
 
     Inputs per row are joined by id as in `select`; probabilities (m,) in a table that has the columns of the pairs are
     joined by pair. Pairs without predictions are not candidates, and `batch.settings["without_predictions"]` counts
@@ -154,7 +152,7 @@ def select_pairs(
         closed = close_pairs(given, labeled, ignore_unknown)
         if not allow_short:
             closed.require(k)
-        view = look(given, closed, wanted)
+        view = look(given, closed, wanted, getattr(chosen, "row_margin", None) or row_margins.DEFAULT)
         report("selecting", 0.5)
         index = pick(name, chosen, view, min(k, closed.available), seed, allow_short)
     settings = {"options": describe_options(chosen), "k": k, "n": len(given.pairs)}
@@ -309,30 +307,43 @@ def _check_needs(name: str, chosen: Any, given: Given) -> frozenset[str]:
     return needs
 
 
-def look(given: Given, closed: Closed, wanted: frozenset[str]) -> PairView:
+def look(given: Given, closed: Closed, wanted: frozenset[str], row_margin: str = row_margins.DEFAULT) -> PairView:
     """The view of what is given, checked; matrices are read only where they are wanted."""
     joined, pairs = given.joined, given.pairs
-    matrix = joined.inputs["probabilities"].data if "probabilities" in joined else None
-    from_pairs = "row_margins" in wanted and matrix is None  # a row's margin is then the lowest of its pairs
-    chances = margins = row_margins = None
-    if from_pairs or wanted & {"margins", "probabilities"}:
+    chances = margins = of_rows = None
+    by_pairs = row_margin if "row_margins" in wanted and row_margin != row_margins.OVER_ALL else None
+    if by_pairs or wanted & {"margins", "probabilities"}:
+        matrix = _find_matrix(joined)
         chances = _check_chances(given.chances if matrix is None else _gather(matrix.array(), given), pairs)
-        margins = measure_margins(chances) if from_pairs or "margins" in wanted else None
-    if from_pairs:
-        row_margins = np.ones(joined.n, np.float32)
-        lower_rows(
-            freeze(pairs.rows), NO_MASK if closed.mask is None else freeze(closed.mask), freeze(margins), row_margins
-        )
-    elif "row_margins" in wanted:
-        row_margins = joined.arrange("probabilities", scores.independent_margins(matrix), 1)
+        margins = measure_margins(chances) if by_pairs in ("lowest", "mean") or "margins" in wanted else None
+    if "row_margins" in wanted:
+        of_rows = _measure_rows(given, closed.mask, margins, chances, row_margin)
     clusters = joined.inputs["clusters"].data if "clusters" in joined else None
     if clusters is not None:
         clusters = joined.arrange("clusters", checks.cluster_labels(clusters, len(clusters)), 0)
     embeddings = joined.inputs["embeddings"].data if "embeddings" in wanted & joined.inputs.keys() else None
     return PairView(
-        pairs, joined.n, closed.mask, margins, chances, row_margins,
+        pairs, joined.n, closed.mask, margins, chances, of_rows,
         None if embeddings is None else read_embeddings(embeddings), clusters, closed.absent,
     )  # fmt: skip
+
+
+def _find_matrix(joined: Joined) -> pool.Matrix | None:
+    """The probabilities, if they are a matrix (rows, classes)."""
+    return joined.inputs["probabilities"].data if "probabilities" in joined else None
+
+
+def _measure_rows(given: Given, closed: Mask | None, margins: Any, chances: Any, row_margin: str) -> Any:
+    """The margin of every row by one of the definitions in `row_margins.py`, float32 (n,)."""
+    rows, n = given.pairs.rows, given.joined.n
+    match row_margin:
+        case "lowest":
+            return row_margins.find_lowest(rows, closed, margins, n)
+        case "mean":
+            return row_margins.average(rows, closed, margins, n)
+        case "top2":
+            return row_margins.find_gaps(rows, given.absent, chances, n)
+    return given.joined.arrange("probabilities", row_margins.find_gaps_of_all(_find_matrix(given.joined)), 1)
 
 
 def _gather(matrix: npt.NDArray[Any], given: Given) -> npt.NDArray[Any]:

@@ -58,19 +58,21 @@ class UniformCandidatePairs(ClusterMarginPairs):
 class InformedClusterMargin:
     """The paper's two steps with an informed second one: the unlabeled pair of each picked row with the lowest margin.
 
-    The rows are those of `ClusterMargin`, or with `shuffle_clusters` of `ShuffledClusterMargin`, and the pairs are in
-    the order of the rows; ties by lowest pair. If fewer than k rows have an unlabeled pair, each gives its lowest, then
-    its second lowest, and so on; of the last of these passes the lowest margins are taken. Time and memory as for
-    `ClusterMargin` over pairs, 8 bytes per row, and a sort of the unlabeled pairs of the picked rows with 48 for each.
+    The rows are those of `ClusterMargin` with the same `row_margin`, or with `shuffle_clusters` of
+    `ShuffledClusterMargin`, and the pairs are in the order of the rows; ties by lowest pair. If fewer than k rows have
+    an unlabeled pair, each gives its lowest, then its second lowest, and so on; of the last of these passes the lowest
+    margins are taken. Time and memory as for `ClusterMargin` over pairs, 8 bytes per row, and a sort of the unlabeled
+    pairs of the picked rows with 48 for each.
     """
 
     margin_factor: float = 10.0
     power: float | None = None
     shuffle_clusters: bool = False
+    row_margin: str | None = None
     needs: ClassVar[frozenset[str]] = frozenset({"margins", "row_margins", "clusters"})
 
     def __post_init__(self) -> None:
-        ClusterMargin(self.margin_factor, self.power)  # checks both
+        ClusterMargin(self.margin_factor, self.power, self.row_margin)  # checks them
         checks.flag(self.shuffle_clusters, "shuffle_clusters")
 
     def __call__(self, view: PairView, k: int, rng: np.random.Generator) -> Index:

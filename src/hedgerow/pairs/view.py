@@ -21,7 +21,8 @@ class PairView:
     """m pairs of a pool of n rows; what was not given, or not needed, is None.
 
     Per pair: labeled bool (m,), the pairs that may not be picked: labeled ones, and others without predictions, which
-    `absent` marks; probabilities (m,) that the answer is yes; margins float32 (m,). Per row: row_margins float32 (n,),
+    `absent` marks; probabilities (m,) that the answer is yes; margins float32 (m,). Per row: row_margins float32 (n,)
+    (`row_margins.py`),
     embeddings (n, d), clusters int32 (n,).
     """
 

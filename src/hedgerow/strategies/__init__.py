@@ -20,7 +20,7 @@ from hedgerow.machine import team
 from hedgerow.progress import Progress, watch
 from hedgerow.strategies import inputs
 from hedgerow.strategies.badge import Badge
-from hedgerow.strategies.cluster_margin import ClusterMargin
+from hedgerow.strategies.cluster_margin import ClusterMargin, refuse_row_margin
 from hedgerow.strategies.controls import ShuffledClusterMargin, UniformCandidates
 from hedgerow.strategies.coreset import CoreSet
 from hedgerow.strategies.inputs import Closed, Joined
@@ -116,6 +116,7 @@ def select(
     Time and memory: see the strategy; predictions in another order than the pool are copied.
     """
     name, chosen = resolve(strategy, STRATEGIES)
+    refuse_row_margin(chosen)
     k, seed = checks.integer(k, "k"), checks.seed(seed)
     sources = {"probabilities": probabilities, "margins": margins, "logits": logits, "predictions": predictions}
     sources |= {"embeddings": embeddings, "clusters": clusters}

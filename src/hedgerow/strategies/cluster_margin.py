@@ -25,6 +25,7 @@ from hedgerow.strategies.ranking import cut, draw_arrivals
 from hedgerow.strategies.view import View
 
 MOST_ROWS = np.iinfo(np.int32).max  # counts within a cluster and positions in the batch are int32
+ROW_MARGINS = ("lowest", "mean", "top2", "top2-all")  # of a row with several pairs; `pairs/row_margins.py`
 
 
 @dataclass(frozen=True)
@@ -34,18 +35,22 @@ class ClusterMargin:
     k_m = margin_factor * k, rounded up, and at most the number of unlabeled rows. Ties at the k_m-th margin go to the
     lowest row; clusters of equal size are visited in a random order, the same in every pass. `power`: draw the k_m
     candidates without replacement with weight (1 - margin)^power; None takes the lowest margins, as in the paper.
-    O(n + clusters) time. Memory beyond the inputs: 12 bytes per picked row, 32 per cluster number in use, 4 per row
-    with a power.
+    `row_margin` is for pairs only (`select_pairs`): how the margin of a row follows from those of its pairs; None is
+    "lowest". O(n + clusters) time. Memory beyond the inputs: 12 bytes per picked row, 32 per cluster number in use, 4
+    per row with a power.
     """
 
     margin_factor: float = 10.0
     power: float | None = None
+    row_margin: str | None = None
     needs: ClassVar[frozenset[str]] = frozenset({"margins", "clusters"})
 
     def __post_init__(self) -> None:
         checks.real(self.margin_factor, "margin_factor", least=1)
         if self.power is not None:
             checks.real(self.power, "power", least=0)
+        if self.row_margin is not None:
+            checks.option(self.row_margin, "row_margin", ROW_MARGINS)
 
     def __call__(self, view: View, k: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         assert view.margins is not None
@@ -66,6 +71,14 @@ class ClusterMargin:
     def count_candidates(self, k: int) -> int:
         """k_m, not limited by the size of the pool. The factor is taken as written: 1.1 times 10 is 11, not 12."""
         return math.ceil(Fraction(repr(float(self.margin_factor))) * k)
+
+
+def refuse_row_margin(strategy: Any) -> None:
+    """Raises `InputError` for a strategy with a `row_margin`, where the pool has rows and no pairs."""
+    if (given := getattr(strategy, "row_margin", None)) is not None:
+        raise InputError(
+            f"row_margin={given!r} is for pairs, but here rows are selected, which have one margin each: remove it"
+        )
 
 
 def walk_clusters(
