@@ -27,6 +27,7 @@ from hedgerow.pairs import PAIR_STRATEGIES, Pairs, select_pairs
 from hedgerow.scores import entropies, margins
 from hedgerow.strategies import STRATEGIES, ClusterMargin, CoreSet, StochasticMargin, centers, select
 from hedgerow.strategies.cluster_margin import ROW_MARGINS
+from hedgerow.theory.samplers import cut_line
 
 FLOATS = (np.float32, np.float64)
 ROWS, WIDTH = 5_000, 6  # more rows than are compared pair by pair, so that cells are used
@@ -80,6 +81,7 @@ def _list_calls() -> Iterator[Callable[[], Any]]:
     yield partial(margins, rng.dirichlet(np.ones(3), SOME).astype(np.float16))
     yield partial(_cover_pool, pool.astype(np.float32))
     yield partial(_split_pool, rng.random((2 * centers.LEAST_STRETCH, 2), np.float32))
+    yield partial(cut_line, rng.random(SOME), 0.1)
     yield _read_texts
     yield _step
 

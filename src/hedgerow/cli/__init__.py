@@ -9,6 +9,7 @@ from hedgerow.cli.app import app, run
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
 from hedgerow.cli.installation import warm
 from hedgerow.cli.selection import assign, cluster, select
+from hedgerow.cli.theory import beta
 
 __all__ = ["app", "main"]
 
@@ -21,6 +22,10 @@ experiment.callback(invoke_without_command=True)(show_group)
 experiment.command("run")(run_recipe)
 experiment.command("report")(report_run)
 experiment.command("list")(list_shelf)
+theory = typer.Typer(help="Measure the statements of the paper's section 4.")
+app.add_typer(theory, name="theory")
+theory.callback(invoke_without_command=True)(show_group)
+theory.command("beta")(beta)
 app.command()(demo)
 app.command()(warm)
 

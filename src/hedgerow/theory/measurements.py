@@ -1,0 +1,114 @@
+"""Measurements in cells: each cell is one call with plain arguments, measured once, on any engine.
+
+A cell's rows are written to FOLDER/cells/TABLE/<cell>.json when it is complete. A run that was interrupted measures
+only the cells that are missing, and ends with the same FOLDER/TABLE.csv: the rows of all cells, in the order of the
+cells. The random numbers of a cell follow from the seed and its own name, so that they do not depend on the engine, on
+the order, or on which other cells there are.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow import __version__
+from hedgerow.engines import open_engine
+from hedgerow.errors import StoreError
+from hedgerow.progress import Progress, ignore
+from hedgerow.store import UNREADABLE, atomic_write
+from hedgerow.store.checkpoints import open_checkpoints
+
+Row = dict[str, Any]  # column -> text, a whole number or a float
+DIGITS = 6  # significant digits of floats in CSV files
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement: task(rng, **arguments) -> rows. The name is unique in its table, and fit for a file.
+
+    task: a function at the top of a module. labels: columns that all of its rows begin with.
+    """
+
+    name: str
+    task: Callable[..., list[Row]]
+    arguments: Mapping[str, Any]
+    labels: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where and how cells are measured."""
+
+    folder: Path
+    seed: int = 0
+    engine: str = "serial"
+    progress: Progress = ignore
+
+    def measure(self, table: str, cells: Sequence[Cell]) -> list[Row]:
+        """The rows of all cells, measured or read; also as FOLDER/TABLE.csv."""
+        held = self.folder / "cells" / table
+        try:
+            held.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"the folder {held.parent} cannot be created: {error.strerror}") from error
+        open_checkpoints(held, [], {"seed": self.seed, "version": __version__})
+        with open_engine(self.engine) as engine:
+
+            def look(done: int) -> None:
+                self.progress(f"{table}: {done:,} of {len(cells):,} cells", done / len(cells))
+
+            measured = engine.map(partial(measure_cell, held, self.seed), cells, progress=look)
+        rows = [row for some in measured for row in some]
+        write_rows(self.folder / f"{table}.csv", rows)
+        return rows
+
+
+def measure_cell(held: Path, seed: int, cell: Cell) -> list[Row]:
+    """The rows of a cell: of its file, or measured and written to it."""
+    path = held / f"{cell.name}.json"
+    if path.exists():
+        try:
+            found: list[Row] = json.loads(path.read_text())
+        except UNREADABLE as error:
+            raise StoreError(f"{path} cannot be read: {error}; delete it to measure it again") from error
+        return found
+    rng = np.random.default_rng([seed, *cell.name.encode()])
+    rows = [{**cell.labels, **row} for row in cell.task(rng, **cell.arguments)]
+    with atomic_write(path) as beside:
+        beside.write_text(json.dumps(rows))
+    return rows
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Rows as CSV; a column that a row lacks stays empty, and floats have six significant digits."""
+    columns = dict.fromkeys(key for row in rows for key in row)
+    with atomic_write(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(columns), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: format_value(value) for key, value in row.items()} for row in rows)
+
+
+def format_value(value: Any) -> Any:
+    """A float in six significant digits, anything else as it is."""
+    return f"{value:.{DIGITS}g}" if isinstance(value, float) else value
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a CSV file of `write_rows`: numbers as numbers, empty cells left out."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [{key: read_value(text) for key, text in row.items() if text} for row in csv.DictReader(file)]
+
+
+def read_value(text: str) -> str | int | float:
+    """A whole number, a float, or text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
