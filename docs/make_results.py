@@ -31,7 +31,7 @@ from hedgerow.experiments.pages import (
     tabulate_seconds,
     tabulate_sweep,
 )
-from hedgerow.experiments.recipes import list_recipes
+from hedgerow.experiments.recipes import list_recipes, load_recipe
 from hedgerow.experiments.records import load_summary, read_summary
 from hedgerow.report import draw_curves, frame_figure
 from marks import fill
@@ -204,7 +204,8 @@ def describe_setting(result: dict[str, Any]) -> str:
     """The commands that run a recipe, the machine, the settings here and in the paper, and what verdicts mean."""
     recipe, name = result["recipe"], result["recipe"]["name"]
     needs_data = "" if recipe["dataset"] and recipe["dataset"]["name"] in NO_FILES else " --data DATA"
-    controls = " --with-controls" if any("control_of" in arm for arm in recipe["strategies"]) else ""
+    has_own = name in list_recipes() and load_recipe(name).controls
+    controls = " --with-controls" if any("control_of" in arm for arm in recipe["strategies"]) and not has_own else ""
     commands = f"```text\nhedgerow experiment run {name} --out {name}{needs_data} --jobs 2{controls}\n"
     commands += f"hedgerow experiment report {name}\n```"
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())

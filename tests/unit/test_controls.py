@@ -146,6 +146,32 @@ def test_a_recipe_may_name_its_controls() -> None:
             parse_recipe(tables | {"strategies": [*arms, {"strategy": "margin"} | wrong]})
 
 
+def test_a_recipe_with_controls_has_their_arms_and_no_other_setting() -> None:
+    tables: dict[str, Any] = {
+        "name": "mine",
+        "dataset": {"name": "redundant-digits"},
+        "model": {"kind": "perceptron"},
+        "strategies": [{"strategy": "cluster-margin", "margin_factor": 3.0}, {"strategy": "margin"}],
+        **SIZES,
+        "batch_size": 10,
+    }
+    plain, whole = parse_recipe(tables), parse_recipe(tables | {"controls": True})
+    assert [arm.name for arm in whole.strategies[2:]] == [
+        "cluster-margin, shuffled clusters",
+        "cluster-margin, uniform candidates",
+    ]
+    assert whole.describe() == add_controls(plain).describe()  # so a folder of --with-controls can be continued
+    assert add_controls(whole) == whole
+    assert replace(whole, trials=7).strategies == whole.strategies
+    assert parse_recipe(tables | {"controls": False}) == plain
+    with pytest.raises(InputError, match="controls in the recipe must be true or false, got 'yes'"):
+        parse_recipe(tables | {"controls": "yes"})
+    with pytest.raises(InputError, match="'mine' has no strategy that controls are known for"):
+        parse_recipe(tables | {"controls": True, "strategies": [{"strategy": "margin"}]})
+    with pytest.raises(InputError, match=r"'mine' has controls, but no dataset.*with_controls=True"):
+        Recipe("mine", (Arm("ours", ClusterMargin(3.0)),), **SIZES, controls=True)
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A run without controls, and the same with them."""

@@ -1,10 +1,10 @@
 """Experiments: trials with known labels (paper, section 3). Recipes, datasets, resumable runs, reports."""
 
-from hedgerow.experiments.controls import add_controls
+from hedgerow.experiments.arms import Arm
 from hedgerow.experiments.data.annotations import MultiLabel, annotate
 from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.pages import report_experiment
-from hedgerow.experiments.recipes import Arm, Recipe, list_recipes, load_recipe
+from hedgerow.experiments.recipes import Recipe, add_controls, list_recipes, load_recipe
 from hedgerow.experiments.runs import run_experiment
 from hedgerow.rounds import Clustering
 

@@ -1,18 +1,18 @@
 """The controls of a recipe: its strategies without the idea that they are credited for.
 
 Clusters are credited only for what a strategy gains over the same strategy with shuffled clusters, or over a uniform
-draw from the same candidates. Over pairs, the second of the paper's two steps has a control as well. `add_controls`
+draw from the same candidates. Over pairs, the second of the paper's two steps has a control as well. `list_arms`
 adds an arm for each; `findings.py` compares every strategy with its own.
 
 What it does not do: define the controls (`strategies/controls.py`, `pairs/controls.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hedgerow.errors import InputError
-from hedgerow.experiments.recipes import Arm, Recipe
+from hedgerow.experiments.arms import Arm
 from hedgerow.pairs import (
     ClusterMarginPairs,
     InformedClusterMargin,
@@ -58,26 +58,23 @@ SHUFFLED_INFORMED = Control("shuffled clusters", CLUSTERS, lambda strategy: repl
 CHOICE_OF_ROWS = Control("", "choice of rows", lambda strategy: InformedRandom(), name="random rows, informed pairs")
 
 
-def add_controls(recipe: Recipe, unit: str | None = None) -> Recipe:
-    """The recipe with the controls of every strategy that uses clusters; those it has already are not added again.
+def list_arms(given: Sequence[Arm], unit: str, where: str) -> tuple[Arm, ...]:
+    """These arms with the controls of every strategy that uses clusters; those they have already are not added again.
 
-    unit: "row" or "pair", if the recipe has no dataset. A strategy whose candidates are the batch itself (a factor
-    of 1, no limits) picks the same with any clusters, so it gets no controls of them. A recipe to which nothing can be
-    added is refused.
+    unit: what gets a label, "row" or "pair". where: the recipe, for the error if there is nothing to control.
     """
-    unit = recipe.unit or unit or "row"
-    arms = list(recipe.strategies)
-    for arm in recipe.strategies:
+    arms = list(given)
+    for arm in given:
         for control in list_controls(arm.strategy, unit):
             added = _add(arms, arm, control)
             if control is SECOND_STEP:
                 _add(arms, added, CHOICE_OF_ROWS)
     if not any(arm.control_of for arm in arms):
         raise InputError(
-            f"the recipe {recipe.name!r} has no strategy that controls are known for, such as cluster-margin: run it "
-            "without --with-controls (with_controls=False)"
+            f"{where} has no strategy that controls are known for, such as cluster-margin: use it without controls "
+            "(--with-controls, with_controls=True, or controls = true in the recipe)"
         )
-    return replace(recipe, strategies=tuple(arms))
+    return tuple(arms)
 
 
 def list_controls(strategy: Any, unit: str) -> tuple[Control, ...]:

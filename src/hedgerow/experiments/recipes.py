@@ -5,6 +5,7 @@
     takes = "..."                   # how long it takes, and where
     metric = "accuracy"             # the metric of the curves and the comparisons
     baseline = "margin"             # the strategy that the others are compared with
+    controls = true                 # add the controls of every strategy that uses clusters (`controls.py`)
     trials = 10
     seed_size = 10_000              # labels in the seed set, drawn uniformly: rows, or pairs of a multi-label dataset
     batch_size = 5_000              # labels per round; with a list, every strategy runs once with each size
@@ -24,7 +25,7 @@
     [[strategies]]                  # a control: the report shows the difference of cluster-margin from it
     strategy = "cluster-margin-shuffled"
     margin_factor = 1.25
-    control_of = "cluster-margin"   # a name or a list of names; --with-controls adds such arms itself
+    control_of = "cluster-margin"   # a name or a list of names; `controls = true` adds such arms itself
     lacks = "clusters"              # what the difference is credited to
     [reported_savings.cluster-margin]  # optional, published numbers: percent of the labels of margin that it needed
     margin = 71
@@ -38,7 +39,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -48,6 +49,8 @@ from hedgerow.clustering.hac import METRICS as DISTANCES
 from hedgerow.clustering.methods import METHODS
 from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import MODELS
+from hedgerow.experiments.arms import Arm
+from hedgerow.experiments.controls import list_arms
 from hedgerow.experiments.data.datasets import SOURCES
 from hedgerow.experiments.data.multilabel import PAIR_SOURCES
 from hedgerow.metrics import METRICS, PAIR_METRICS
@@ -61,7 +64,6 @@ SHELF = resources.files("hedgerow.experiments") / "shelf"
 ALL_SOURCES = {**SOURCES, **PAIR_SOURCES}
 KNOWN_METRICS: Mapping[Any, Mapping[str, Any]] = {"row": METRICS, "pair": PAIR_METRICS}
 KNOWN_STRATEGIES: Mapping[str, Mapping[str, Any]] = {"row": STRATEGIES, "pair": PAIR_STRATEGIES}
-DEFAULT_CLUSTERS = Clustering()
 # Keys of earlier recipes: of the recipe itself, and of [model.training].
 OLD_NAMES = {"seed_rows": ("seed_size",), "batch_rows": ("batch_size", "minibatch")}
 
@@ -72,39 +74,11 @@ def name_slug(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Arm:
-    """One strategy of an experiment, and its name in the results.
-
-    control_of: the names of the strategies that are compared with this one as their control; `lacks` is the idea that
-    it lacks, to which the difference is credited.
-    """
-
-    name: str
-    strategy: Any
-    clusters: Clustering = DEFAULT_CLUSTERS
-    control_of: tuple[str, ...] = ()
-    lacks: str = ""
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """The inputs that it needs; a plain callable that declares nothing gets all of them."""
-        return find_needs(self.strategy)
-
-    def describe(self) -> dict[str, Any]:
-        """Its settings in the types of JSON; only what applies."""
-        settings: dict[str, Any] = {"name": self.name, "strategy": repr(self.strategy)}
-        if "clusters" in self.needs:
-            settings["clusters"] = asdict(self.clusters)
-        if self.control_of:
-            settings |= {"control_of": list(self.control_of), "lacks": self.lacks}
-        return settings
-
-
-@dataclass(frozen=True)
 class Recipe:
     """An experiment, checked.
 
     `dataset` and `model` are records of `SOURCES`, `PAIR_SOURCES` and `MODELS`, or None if they are passed in Python.
+    `controls` adds the controls of every strategy that uses clusters to the strategies.
     """
 
     name: str
@@ -119,6 +93,7 @@ class Recipe:
     baseline: str = ""
     reproduces: str = ""
     takes: str = ""
+    controls: bool = False
     reported_savings: dict[str, dict[str, float]] = field(default_factory=dict)  # strategy -> other -> percent
 
     def __post_init__(self) -> None:
@@ -130,6 +105,8 @@ class Recipe:
             raise InputError(f"batch_size has the same size twice: {list(self.batch_size)}")
         if not self.strategies:
             raise InputError("a recipe needs at least one table [[strategies]]")
+        if self.controls:
+            self._add_controls()
         slugs = [name_slug(arm.name) for arm in self.strategies]
         for arm, slug in zip(self.strategies, slugs, strict=True):
             if slugs.count(slug) > 1:
@@ -150,6 +127,14 @@ class Recipe:
                     f"the strategy {arm.name!r} needs {min(lacks)}, but the model has no embeddings: "
                     "let the program write them and set embeddings = true in [model], or remove the strategy"
                 )
+
+    def _add_controls(self) -> None:
+        if self.unit is None:
+            raise InputError(
+                f"the recipe {self.name!r} has controls, but no dataset, so it is not known which: use controls=False, "
+                "and pass with_controls=True to run_experiment()"
+            )
+        object.__setattr__(self, "strategies", list_arms(self.strategies, self.unit, f"the recipe {self.name!r}"))
 
     @property
     def unit(self) -> str | None:
@@ -174,6 +159,17 @@ class Recipe:
             "model": None if self.model is None else {"kind": type(self.model).__name__} | _listed(asdict(self.model)),
             "strategies": [arm.describe() for arm in self.strategies],
         }
+
+
+def add_controls(recipe: Recipe, unit: str | None = None) -> Recipe:
+    """The recipe with the controls of every strategy that uses clusters; those it has already are not added again.
+
+    unit: "row" or "pair", if the recipe has no dataset. A strategy whose candidates are the batch itself (a factor
+    of 1, no limits) picks the same with any clusters, so it gets no controls of them. A recipe to which nothing can be
+    added is refused.
+    """
+    arms = list_arms(recipe.strategies, recipe.unit or unit or "row", f"the recipe {recipe.name!r}")
+    return replace(recipe, strategies=arms)
 
 
 def list_recipes() -> tuple[str, ...]:

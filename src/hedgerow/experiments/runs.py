@@ -23,10 +23,9 @@ from typing import Any
 from hedgerow import __version__, checks
 from hedgerow.engines import open_engine
 from hedgerow.errors import InputError, StoreError
-from hedgerow.experiments.controls import add_controls
 from hedgerow.experiments.data.annotations import MultiLabel
 from hedgerow.experiments.data.datasets import Dataset
-from hedgerow.experiments.recipes import Recipe, load_recipe
+from hedgerow.experiments.recipes import Recipe, add_controls, load_recipe
 from hedgerow.experiments.records import PROSE, Held, Ledger, has_old_names, list_results, read_run, write_results
 from hedgerow.machine import available
 from hedgerow.models.protocol import PairTrainer, Trainer
