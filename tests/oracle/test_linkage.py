@@ -1,9 +1,12 @@
 """Average linkage against scipy on thousands of points, and against the paper's Algorithm 1 on a few."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.cluster.hierarchy import fcluster
 from scipy.cluster.hierarchy import linkage as scipy_linkage
+from scipy.spatial.distance import cdist
 
 import hedgerow as hr
 import reference
@@ -97,6 +100,50 @@ def test_a_tree_grown_to_a_threshold_is_the_lower_part_of_the_whole():
     np.testing.assert_allclose(part.heights, whole.heights[: len(part.heights)], atol=1e-12)
     assert whole.heights[len(part.heights)] > threshold - 1e-12
     assert same_partition(part.cut(threshold=threshold * 0.9), whole.cut(threshold=threshold * 0.9))
+
+
+def at_random(rng):
+    return rng.normal(size=(int(rng.integers(2, 7)), 3))
+
+
+def on_a_lattice(rng):
+    """Many equal distances, and equal points."""
+    return rng.integers(1, 4, (int(rng.integers(2, 8)), int(rng.integers(2, 4)))).astype(float)
+
+
+@pytest.mark.parametrize("method", ["exact", "certified"])
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "euclidean"])
+@pytest.mark.parametrize("make", [at_random, on_a_lattice])
+def test_clusters_at_exactly_the_threshold_merge(make, metric, method):
+    """Every height of Algorithm 1 as the threshold: clusters at that distance merge, and none that are farther."""
+    for seed in range(60):
+        points = make(np.random.default_rng(seed)).astype(np.float32).astype(np.float64)
+        distance = cdist(points, points, metric)
+        for threshold in np.unique(reference.average_linkage(points, metric)[1]):
+            made = hr.cluster(points, metric=metric, method=method, threshold=float(threshold))
+            groups = [np.flatnonzero(made.labels == label) for label in range(made.n_clusters)]
+            between = [distance[np.ix_(a, b)].mean() for a, b in combinations(groups, 2)]
+            assert not between or min(between) > threshold
+            assert made.tree.heights.max(initial=0) <= threshold
+            if make is at_random:  # without ties the cut is unique
+                clusters, _ = reference.average_linkage(points, metric, threshold)
+                assert {frozenset(group.tolist()) for group in groups} == {frozenset(rows) for rows in clusters}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_thousands_of_clusters_at_exactly_the_threshold_merge(seed):
+    """Each point of one half has its partner at distance 1, some of them rounded up, and everything else is farther."""
+    rng = np.random.default_rng(seed)
+    first = 100 * rng.normal(size=(3000, 5))
+    step = rng.normal(size=first.shape)
+    points = np.concatenate([first, first + step / np.linalg.norm(step, axis=1, keepdims=True)])
+    apart = ((points[:3000] - points[3000:]) ** 2).sum(axis=1)
+    made = hr.cluster(points, metric="sqeuclidean", method="certified", threshold=apart.max())
+    expected = hr.cluster(points, metric="sqeuclidean", method="exact", threshold=apart.max())
+    assert expected.n_clusters <= 3000
+    assert same_partition(made.labels, expected.labels)
+    fewer = hr.cluster(points, metric="sqeuclidean", method="certified", threshold=apart.min() * (1 - 1e-7))
+    assert fewer.n_clusters == 6000
 
 
 def test_lattices_merge_like_scipy_with_its_rows_in_another_order():

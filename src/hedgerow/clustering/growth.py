@@ -1,9 +1,12 @@
 """Rounds of neighbor search and certified merges, until no two clusters are within the goal; then more thorough
 passes over all final clusters, until they find next to nothing.
 
-The goal is a threshold or a number of merges. In the second case no threshold is guessed: once m merges are made, the
-m-th lowest of them is a cap that no merge of the cut can exceed, and it only falls as more are found. Each pass cuts
-the tree at the cap, computes the clusters' means again from the points, and searches with other cells.
+The goal is a threshold or a number of merges. Distances are compared with a threshold in float64: where float32 cannot
+tell which is larger, `settle` makes the last merges in float64, so that clusters at exactly this distance merge.
+
+For a number of merges no threshold is guessed: once m merges are made, the m-th lowest of them is a cap that no merge
+of the cut can exceed, and it only falls as more are found. Each pass cuts the tree at the cap, computes the clusters'
+means again from the points, and searches with other cells.
 
 A `State` is all that the next round needs. With a workdir it is saved, and a run that was killed continues from there
 with the same result.
@@ -13,10 +16,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.clustering.dendrogram import Log, cut_log, join_logs, make_monotone
 from hedgerow.clustering.layout import Layout, Search, search_neighbors, sort_clusters, sort_points
-from hedgerow.clustering.merges import Active, Limits, merge_round
+from hedgerow.clustering.merges import NONE, Active, Limits, merge_round
 from hedgerow.clustering.neighbors import Neighbors
 from hedgerow.clustering.vectors import Vectors, average_groups
 from hedgerow.kernels import forest
@@ -27,9 +31,10 @@ from hedgerow.store.checkpoints import Checkpoints
 HARDER = 2.0  # a pass compares this many times as many pairs of cells
 RARE = 1e-3  # passes end when one merges less than this share of the clusters; the next would find a tenth of that
 MOST_PASSES = 16  # two or three are usual
-STATE_FORMAT = 2  # of the files in a workdir: files in another format are refused
+STATE_FORMAT = 3  # of the files in a workdir: files in another format are refused
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # error of a gap, relative to the largest half norm
 FINEST = 4 * ROUNDING[np.float32]  # likewise: smaller gaps need float64
+EQUAL = 1e-9  # share of a threshold beyond it that still counts as equal to it, as far as float64 rounding explains it
 
 
 @dataclass(frozen=True)
@@ -39,11 +44,15 @@ class Goal:
     threshold: float = np.inf
     merges: int | None = None
 
-    def round_down(self, dtype: Any) -> "Goal":
-        """The threshold rounded down to this type, in which merges are compared."""
+    def widen(self, spread: float) -> "Goal":
+        """The largest gap that equals the threshold but for rounding errors in float64."""
+        return replace(self, threshold=self.threshold + min(ROUNDING[np.float64] * spread, EQUAL * self.threshold))
+
+    def narrow(self, spread: float) -> "Goal":
+        """The largest float32 whose gaps are within the threshold, whatever the rounding errors in float32."""
         with np.errstate(over="ignore"):
-            rounded = dtype(self.threshold)
-        lower = rounded if float(rounded) <= self.threshold else np.nextafter(rounded, dtype(0))
+            rounded = np.float32(self.threshold - ROUNDING[np.float32] * spread)
+        lower = rounded if float(rounded) <= self.threshold else np.nextafter(rounded, np.float32(0))
         return replace(self, threshold=float(lower))
 
     def cap(self, log: Log) -> float:
@@ -69,6 +78,7 @@ class State:
     passes: int  # 0 while the tree grows, then the number of the pass
     before: int  # merges before this pass
     duplicates: int  # merges of equal points
+    doubtful: npt.NDArray[np.int64]  # points of clusters that may have others within the threshold, in higher precision
 
 
 @dataclass(frozen=True)
@@ -89,15 +99,14 @@ def grow(vectors: Vectors, run: Run) -> State:
 
     Exact searches need no further passes, because they miss nothing.
     """
-    run = replace(run, goal=run.goal.round_down(vectors.dtype))
+    run, limits = find_limits(run, vectors.dtype)
     state = load_state(run.checkpoints)
     layout: Layout | None = None
     if state is None:
         active, layout, duplicates = sort_points(
             vectors, run.search, run.team, lambda done: run.progress("reading", done)
         )
-        state = State(active, duplicates, run.search, run.goal.cap(duplicates), 0, 0, 0, len(duplicates))
-    limits = Limits(np.inf, run.slack, ROUNDING[vectors.dtype] * run.spread)
+        state = State(active, duplicates, run.search, run.goal.cap(duplicates), 0, 0, 0, len(duplicates), NONE)
     begun = max(1, len(state.active))
     while True:
         if len(state.active) > 1:
@@ -110,6 +119,33 @@ def grow(vectors: Vectors, run: Run) -> State:
             state = begin_pass(state, vectors, run)
             begun = max(1, len(state.active))
         save_state(run.checkpoints, state)
+
+
+def find_limits(run: Run, dtype: Any) -> tuple[Run, Limits]:
+    """The run with its goal as gaps in this precision are compared with it, and the limits of its merges."""
+    sure = run.goal.narrow(run.spread) if dtype == np.float32 else run.goal.widen(run.spread)
+    doubt = 0.0
+    if dtype == np.float32 and run.goal.threshold < float(np.finfo(np.float32).max):
+        doubt = run.goal.threshold + ROUNDING[np.float32] * run.spread - sure.threshold
+    return replace(run, goal=sure), Limits(np.inf, run.slack, ROUNDING[dtype] * run.spread, doubt)
+
+
+def settle(vectors: Vectors, state: State, run: Run) -> Log:
+    """All merges up to a threshold, those that float32 cannot decide made in float64. `vectors` are in float64."""
+    if not len(state.doubtful):
+        return state.log
+    labels, point = label_clusters(len(vectors), state.log)
+    doubtful = np.unique(labels[state.doubtful])
+    place = np.full(len(point), -1, np.int64)
+    place[doubtful] = np.arange(len(doubtful))
+    rows = np.flatnonzero(place[labels] >= 0)
+    means, half, size = average_groups(vectors, place[labels[rows]], run.team, vectors.half, rows)
+    run, limits = find_limits(run, vectors.dtype)
+    active = Active(point[doubtful], means, half, size)
+    state = replace(state, active=active, cap=run.goal.threshold, search=run.search)
+    while len(state.active) > 1:
+        state = run_round(state, None, limits, run)
+    return state.log
 
 
 def largest_half(vectors: Vectors) -> float:
@@ -126,7 +162,7 @@ def run_round(state: State, layout: Layout | None, limits: Limits, run: Run) -> 
         active, layout = sort_clusters(active, search, run.team)
     limits = replace(limits, threshold=state.cap)
     # The neighbors are passed on without a name of their own, so that `merge_round` can free them.
-    active, log = merge_round(active, search_once(state, active, layout, run), limits, run.team)
+    active, log, doubtful = merge_round(active, search_once(state, active, layout, limits, run), limits, run.team)
     joined = join_logs([state.log, log])
     if len(log):
         pairs = run.search.pairs * (HARDER if state.passes else 1)
@@ -135,16 +171,18 @@ def run_round(state: State, layout: Layout | None, limits: Limits, run: Run) -> 
         search = replace(search, k=2 * search.k, pairs=2 * search.pairs)
     cap = state.cap if state.passes else min(state.cap, run.goal.cap(joined))
     search = replace(search, seed=search.seed + 1)
-    return replace(state, active=active, log=joined, search=search, cap=cap, turn=state.turn + 1)
+    doubtful = np.concatenate([state.doubtful, doubtful])
+    return replace(state, active=active, log=joined, search=search, cap=cap, turn=state.turn + 1, doubtful=doubtful)
 
 
-def search_once(state: State, active: Active, layout: Layout, run: Run) -> Neighbors:
+def search_once(state: State, active: Active, layout: Layout, limits: Limits, run: Run) -> Neighbors:
     """The neighbors for this round; those of the first round, half of all work, are saved in the workdir."""
     kept = run.checkpoints.load("neighbors") if state.turn == 0 else None
+    reach = limits.threshold + limits.doubt
     if kept is not None:
-        return Neighbors(kept[1]["ids"], kept[1]["gaps"], state.cap)
+        return Neighbors(kept[1]["ids"], kept[1]["gaps"], reach)
     phase = f"neighbors, round {state.turn + 1}"
-    found = search_neighbors(active, layout, state.search, state.cap, run.team, lambda done: run.progress(phase, done))
+    found = search_neighbors(active, layout, state.search, reach, run.team, lambda done: run.progress(phase, done))
     if state.turn == 0:
         run.checkpoints.save("neighbors", {}, {"ids": found.ids, "gaps": found.gaps})
     return found
@@ -158,7 +196,7 @@ def begin_pass(state: State, vectors: Vectors, run: Run) -> State:
     passes = state.passes + 1
     search = replace(run.search, pairs=HARDER * run.search.pairs, seed=run.search.seed + 1_000 * passes)
     active = gather_clusters(vectors, log, run.team)
-    return State(active, log, search, cap, state.turn, passes, len(log), state.duplicates)
+    return State(active, log, search, cap, state.turn, passes, len(log), state.duplicates, state.doubtful)
 
 
 def is_rare(state: State, n: int) -> bool:
@@ -168,12 +206,18 @@ def is_rare(state: State, n: int) -> bool:
 
 def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Active:
     """The clusters that a log of merges makes, with means computed from the points."""
-    labels, point = np.empty(len(vectors), np.int32), np.empty(len(vectors) - len(log), np.int64)
-    forest.label_log(log.left, log.right, np.empty(len(vectors), np.int64), labels, point)
+    labels, point = label_clusters(len(vectors), log)
     means, half, size = average_groups(vectors, labels, team, vectors.half)
     rounded = np.empty(means.shape, vectors.dtype)
     team.ranges(lambda lo, hi: np.copyto(rounded[lo:hi], means[lo:hi], casting="same_kind"), len(means))
     return Active(point, rounded, half.astype(vectors.dtype), size)
+
+
+def label_clusters(n: int, log: Log) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """The cluster of each of n points after these merges, and the point by which merges name each cluster."""
+    labels, point = np.empty(n, np.int32), np.empty(n - len(log), np.int64)
+    forest.label_log(log.left, log.right, np.empty(n, np.int64), labels, point)
+    return labels, point
 
 
 def save_state(checkpoints: Checkpoints, state: State) -> None:
@@ -181,6 +225,7 @@ def save_state(checkpoints: Checkpoints, state: State) -> None:
     numbers = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before", "duplicates")}
     arrays = {f"active-{name}": array for name, array in vars(state.active).items()}
     arrays |= {f"log-{name}": array for name, array in vars(state.log).items()}
+    arrays["doubtful"] = state.doubtful
     checkpoints.save("state", {**numbers, "search": asdict(state.search)}, arrays)
     checkpoints.drop("neighbors")
 
@@ -193,4 +238,4 @@ def load_state(checkpoints: Checkpoints) -> State | None:
     numbers, arrays = kept
     active = Active(**{name.removeprefix("active-"): arrays[name] for name in arrays if name.startswith("active-")})
     log = Log(**{name.removeprefix("log-"): arrays[name] for name in arrays if name.startswith("log-")})
-    return State(active, log, **{**numbers, "search": Search(**numbers["search"])})
+    return State(active, log, **{**numbers, "search": Search(**numbers["search"])}, doubtful=arrays["doubtful"])

@@ -10,9 +10,12 @@ The average linkage of two clusters has a closed form in their means, sizes and 
 3. sets aside the clusters whose nearest is beyond the threshold, and starts again with the rest.
 
 `exact` finds neighbors by comparing all pairs in float64: the tree is that of the textbook algorithm, up to the order
-of equal heights. `certified` finds them by cells, in float32 unless the cut needs more precision. It misses a few, and
-ends with more thorough passes over all final clusters that find and make the missing merges. `euclidean` has no closed
-form and goes through scipy, with quadratic memory.
+of equal heights. `certified` finds them by cells, in float32 unless the cut needs more precision: distances that
+float32 cannot tell from a threshold are computed in float64. It misses a few neighbors, and ends with more thorough
+passes over all final clusters that find and make the missing merges. `euclidean` has no closed form and goes through
+scipy, with quadratic memory.
+
+Clusters at exactly the threshold merge, as in Algorithm 1; equal means equal up to rounding in float64.
 How a pool is cut is decided in `clusters.py`; the rounds are in `growth.py`.
 """
 
@@ -26,7 +29,7 @@ import numpy.typing as npt
 
 from hedgerow import __version__, checks, machine, pool
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
-from hedgerow.clustering.growth import FINEST, STATE_FORMAT, Goal, Run, grow, largest_half
+from hedgerow.clustering.growth import FINEST, ROUNDING, STATE_FORMAT, Goal, Run, grow, largest_half, settle
 from hedgerow.clustering.layout import Search
 from hedgerow.clustering.methods import Certified, Exact, Method, read_method
 from hedgerow.clustering.vectors import Vectors, open_vectors
@@ -156,7 +159,8 @@ def grow_tree(vectors: Vectors, method: Exact | Certified, job: Job) -> Dendrogr
     goal = Goal(limit / vectors.scale, merges)
     run = Run(goal, search, slack, largest_half(vectors), job.team, checkpoints, job.progress)
     log = grow_precisely(vectors, run)
-    return build_tree(n, replace(log, heights=vectors.scale * log.heights))
+    # What equals the threshold but for rounding is part of the cut.
+    return build_tree(n, replace(log, heights=vectors.scale * np.minimum(log.heights, goal.threshold)))
 
 
 def grow_precisely(vectors: Vectors, run: Run) -> Log:
@@ -169,16 +173,19 @@ def grow_precisely(vectors: Vectors, run: Run) -> Log:
         goal, finest = run.goal, FINEST * run.spread
         if goal.threshold >= finest:
             state = grow(vectors, run)
-            if goal.merges is None or goal.merges <= state.duplicates or goal.cap(state.log) >= finest:
+            if goal.merges is None:
+                wide = to_float64(vectors, run.search, run.team, len(state.doubtful))
+                return settle(wide, state, run)
+            if goal.merges <= state.duplicates or goal.cap(state.log) >= finest:
                 return state.log
-        vectors = to_float64(vectors, run.search, run.team)
+        vectors = to_float64(vectors, run.search, run.team, len(vectors))
         run = replace(run, checkpoints=run.checkpoints.within("float64"))
     return grow(vectors, run).log
 
 
-def to_float64(vectors: Vectors, search: Search, team: Team) -> Vectors:
-    """The same points in float64, if there is memory for them."""
-    needed = estimate(*vectors.raw.shape, neighbors=search.k, threads=team.size)
+def to_float64(vectors: Vectors, search: Search, team: Team, count: int) -> Vectors:
+    """The same points in float64, if there is memory for linkage of `count` of them."""
+    needed = estimate(count, vectors.raw.shape[1], neighbors=search.k, threads=team.size)
     check_memory(Estimate(2 * needed.memory, 2 * needed.seconds))
     return replace(vectors, dtype=np.float64)
 
@@ -222,5 +229,6 @@ def grow_quadratic(points: npt.NDArray[Any], threshold: float | None) -> Dendrog
     if n < 2:
         return Dendrogram(n, np.zeros((0, 2), np.int64), np.zeros(0))
     tree = scipy_linkage(pdist(np.asarray(points, np.float64)), "average")
-    count = n - 1 if threshold is None else int(np.searchsorted(tree[:, 2], threshold, side="right"))
-    return Dendrogram(n, np.sort(tree[:count, :2].astype(np.int64), axis=1), tree[:count, 2].copy())
+    limit = np.inf if threshold is None else threshold
+    count = int(np.searchsorted(tree[:, 2], limit * (1 + ROUNDING[np.float64]), side="right"))
+    return Dendrogram(n, np.sort(tree[:count, :2].astype(np.int64), axis=1), np.minimum(tree[:count, 2], limit))

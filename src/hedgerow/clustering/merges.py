@@ -18,6 +18,8 @@ from hedgerow.kernels import freeze, merging
 from hedgerow.kernels.gathering import gather_rows
 from hedgerow.machine import Team
 
+NONE = np.zeros(0, np.int64)
+
 
 @dataclass(frozen=True)
 class Active:
@@ -48,11 +50,15 @@ class Active:
 
 @dataclass(frozen=True)
 class Limits:
-    """Which merges are allowed: gaps up to `threshold`, and up to `slack` x radius + `tolerance` of both clusters."""
+    """Which merges are allowed: gaps up to `threshold`, and up to `slack` x radius + `tolerance` of both clusters.
+
+    A gap up to `threshold` + `doubt` may be allowed in higher precision.
+    """
 
     threshold: float
     slack: float
     tolerance: float
+    doubt: float = 0.0
 
     def of(self, kind: Any) -> tuple[Any, Any, Any]:
         """The three as scalars of the kernels' dtype; what is beyond it is infinite."""
@@ -108,8 +114,14 @@ def link_lists(found: Neighbors, reach: npt.NDArray[Any], team: Team) -> Lists:
     )  # fmt: skip
 
 
-def merge_round(active: Active, found: Neighbors, limits: Limits, team: Team) -> tuple[Active, Log]:
-    """All certified merges that these lists allow, and the clusters that can merge later. Overwrites its input."""
+def merge_round(
+    active: Active, found: Neighbors, limits: Limits, team: Team
+) -> tuple[Active, Log, npt.NDArray[np.int64]]:
+    """All certified merges that these lists allow, and the clusters that can merge later. Overwrites its input.
+
+    Clusters that can merge only in higher precision are kept while others can merge, since both may change what is near
+    to them; when no others are left, a point of each is returned instead.
+    """
     n = len(active)
     radius = find_radii(found)
     # Two clusters that merge are within the limits of both, so reverse entries from farther away are not needed.
@@ -126,10 +138,13 @@ def merge_round(active: Active, found: Neighbors, limits: Limits, team: Team) ->
         merge(lists, left, right, sweep, active, radius, team)
         alive, work = touch(lists, alive, sweep, radius, limits, team)
         logs.append(Log(active.point[left], active.point[right], gaps.astype(np.float64)))
-    open_end = (lists.nearest_gap <= limits.threshold) | (radius < limits.threshold)
-    rest = np.flatnonzero((lists.parent == np.arange(n)) & open_end)
+    exists = lists.parent == np.arange(n)
+    open_end = exists & ((lists.nearest_gap <= limits.threshold) | (radius < limits.threshold))
+    doubtful = exists & (lists.nearest_gap <= limits.threshold + limits.doubt)
     del lists  # before the rest is copied
-    return active.take(rest, team), join_logs(logs)
+    if not open_end.any():
+        return active.take(NONE, team), join_logs(logs), active.point[doubtful]
+    return active.take(np.flatnonzero(open_end | doubtful), team), join_logs(logs), NONE
 
 
 def find_radii(found: Neighbors) -> npt.NDArray[Any]:

@@ -78,7 +78,7 @@ def merge_precisely(vectors: Vectors, plan: Plan, search: Search, team: Team, pr
         log, copies = merge_in_rounds(vectors, plan, search, team, progress)
         if plan.clusters is None or len(log) <= copies or log.heights.max() >= finest:
             return log
-    return merge_in_rounds(hac.to_float64(vectors, search, team), plan, search, team, progress)[0]
+    return merge_in_rounds(hac.to_float64(vectors, search, team, len(vectors)), plan, search, team, progress)[0]
 
 
 def merge_in_rounds(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> tuple[Log, int]:
