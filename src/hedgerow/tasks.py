@@ -3,7 +3,7 @@
 Both kinds of task have the same methods: `ask` an oracle for labels, `train` a model on what is labeled, `predict` what
 a strategy needs, `select` a batch, `measure` a model on the test set. What is picked is a position: a row of the pool
 in a `RowTask`, the position of a pair in `Pairs` in a `PairTask` (paper, section 3.2). Row models are trained from
-scratch in every round; pair models are trained further, as the paper does on Open Images.
+scratch in every round; pair models are trained further, as the paper does on Open Images, or from their first model.
 
 What it does not do: run rounds (`rounds.py`), or load data.
 """
@@ -175,7 +175,13 @@ class PairTask:
         return trainer.tune(before, self.features[rows], asked, labels.astype(np.bool_), seed=seed)
 
     def retrain(self, trainer: PairTrainer, history: History) -> FittedPairs:
-        """The model after the last round of a history, trained through all of its rounds again."""
+        """The model after the last round of a history, trained through all of its rounds again.
+
+        If every round starts from the first model, earlier rounds have no influence on it and are not trained.
+        """
+        if getattr(trainer, "start", "previous") == "first":
+            *_, last = history
+            history = (last,)
         model: FittedPairs | None = None
         for picked, labels, seed in history:
             model = self.train(trainer, model, picked, labels, seed=seed)

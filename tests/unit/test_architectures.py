@@ -8,9 +8,12 @@ import pytest
 import torch
 
 from hedgerow.errors import InputError, MissingExtraError
-from hedgerow.experiments import Dataset
+from hedgerow.experiments import Dataset, MultiLabel
 from hedgerow.experiments.architectures import VGG16, ConvNet, Estimator, Perceptron, build_vgg16
+from hedgerow.experiments.recipes import describe_model
 from hedgerow.models import Training
+from hedgerow.pairs import Pairs
+from hedgerow.tasks import Annotated
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (12, 3, 32, 32), np.uint8)
@@ -33,6 +36,26 @@ def test_a_record_makes_a_trainer_for_the_dataset(model: object, dataset: Datase
     fitted = model.make_trainer(dataset, None).fit(dataset.features, dataset.labels, seed=0)
     assert fitted.probabilities(dataset.test_features).shape == (4, 3)
     assert fitted.embeddings(dataset.test_features).shape == (4, width)
+
+
+def test_the_start_of_a_round_is_an_option_for_pairs() -> None:
+    pairs = Annotated(NUMBERS.features, Pairs(np.arange(12), LABELS), LABELS == 0)
+    both = MultiLabel("both", ("a", "b", "c"), pairs, pairs)
+    assert [Perceptron(start=start).make_trainer(both, None).start for start in ("previous", "first")] == [
+        "previous",
+        "first",
+    ]
+    with pytest.raises(InputError, match="unknown start 'last'"):
+        Perceptron(start="last").check(None)
+    with pytest.raises(InputError, match=r"start = 'first' is for multi-label datasets; numbers trains from scratch"):
+        Perceptron(start="first").make_trainer(NUMBERS, None)
+
+
+def test_an_option_that_came_later_is_listed_if_it_is_used() -> None:
+    """So that runs which were started before it are continued."""
+    before = describe_model(Perceptron((9, 7), 0.5))
+    assert list(before) == ["hidden", "dropout", "training"]
+    assert describe_model(Perceptron((9, 7), 0.5, start="first")) == before | {"start": "first"}
 
 
 def save_weights(folder: Path) -> dict[str, torch.Tensor]:

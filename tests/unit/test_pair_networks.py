@@ -1,5 +1,7 @@
 """Torch modules trained on pairs: what they learn, that they are trained further, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -68,6 +70,24 @@ def test_a_first_model_goes_on_from_what_it_knows() -> None:
     first = trainer.begin(FEATURES, PAIRS, ANSWERS)
     tuned = trainer.tune(first, FEATURES, PAIRS, ANSWERS, seed=5)
     np.testing.assert_allclose(tuned.probabilities(FEATURES), first.probabilities(FEATURES), atol=1e-4)
+
+
+def test_a_round_starts_from_the_previous_model_or_from_the_first() -> None:
+    some = slice(0, 40)
+    early = Pairs(PAIRS.rows[some], PAIRS.classes[some])
+    found = {}
+    for start in ("previous", "first"):
+        trainer = replace(make_trainer(), start=start)
+        first = trainer.begin(FEATURES, PAIRS, ANSWERS)
+        before = trainer.tune(first, FEATURES, early, ANSWERS[some], seed=3)
+        after = trainer.tune(before, FEATURES, PAIRS, ANSWERS, seed=4)
+        assert before.first is after.first is first
+        found[start] = after.probabilities(FEATURES)
+        alone = trainer.tune(first, FEATURES, PAIRS, ANSWERS, seed=4).probabilities(FEATURES)
+        assert np.array_equal(found[start], alone) == (start == "first")
+    assert not np.array_equal(found["previous"], found["first"])
+    with pytest.raises(InputError, match="unknown start 'last'"):
+        replace(make_trainer(), start="last").tune(first, FEATURES, PAIRS, ANSWERS, seed=4)
 
 
 def test_words_are_told_apart_by_their_letters() -> None:

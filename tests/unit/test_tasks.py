@@ -102,6 +102,26 @@ def test_a_model_is_trained_further_on_all_that_is_answered() -> None:
     assert first.values.keys() == rounds[-1].values.keys()
 
 
+@dataclass(frozen=True)
+class FirstTrainer(CountTrainer):
+    """Every round starts from the first model."""
+
+    start: str = "first"
+
+    def tune(self, before: Counts, features: Any, pairs: Pairs, answers: np.ndarray, *, seed: int) -> Counts:
+        first = Counts(before.yes * 0, before.asked * 0)
+        return super().tune(first, features, pairs, answers, seed=seed)
+
+
+def test_rounds_that_start_from_the_first_model_are_not_trained_again() -> None:
+    task, _ = make_task()
+    rounds = list(Trial(task, FirstTrainer(), PLAN, 2).play("random", name="it"))
+    again = restore(replace(task, oracle=None), FirstTrainer(), rounds)
+    assert [count for _, count in again.model.history] == [57]
+    assert task.measure(again.model) == rounds[-1].values
+    assert len(again.picked) == 57
+
+
 def test_the_measures_are_those_of_the_test_pairs() -> None:
     task, _ = make_task()
     model = CountTrainer().begin(task.test.features, task.test.pairs, task.test.answers)

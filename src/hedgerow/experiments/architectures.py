@@ -3,7 +3,7 @@
 How networks are trained is in the table [model.training] (`Training`).
 
 - `perceptron`: hidden layers over numbers, such as a head on frozen features. Its last hidden layer is the embedding.
-  On a multi-label dataset it has one logit per class and is trained further in every round.
+  On a multi-label dataset it has one logit per class and is trained further in every round, or from its first weights.
 - `ngrams`: texts as the mean of the vectors of their character n-grams, one hidden layer; for multi-label datasets.
 - `convnet`: a small network on images of 32 x 32 pixels.
 - `vgg16`: the network of the paper (section 3.3), from ImageNet weights that the user provides: the thirteen
@@ -44,7 +44,11 @@ from hedgerow.models import (
     Training,
 )
 from hedgerow.models.networks import as_floats
+from hedgerow.models.protocol import STARTS
 
+# A field that is not listed in the settings of a run while it has its default: it was added later, and runs that were
+# started before it can still be continued and merged.
+UNLISTED = {"unlisted": True}
 # Channels of the convolutions of VGG-16; 0 is a pooling layer, which halves the sides.
 VGG16_LAYERS = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)
 VGG16_WIDTH = 4096
@@ -57,11 +61,15 @@ PREDICT_TEXTS = 8192  # texts predicted at a time: each has some dozens of n-gra
 
 @dataclass(frozen=True)
 class Perceptron:
-    """Linear layers with ReLU between them."""
+    """Linear layers with ReLU between them.
+
+    start: on a multi-label dataset, the model that a round's training starts from, as in `TorchPairTrainer`.
+    """
 
     hidden: tuple[int, ...] = (256,)
     dropout: float = 0.0
     training: Training = field(default_factory=Training)
+    start: str = field(default="previous", metadata=UNLISTED)
     units: ClassVar[tuple[str, ...]] = ("row", "pair")
 
     def check(self, data: Path | None) -> None:
@@ -74,6 +82,7 @@ class Perceptron:
             raise InputError(
                 f"dropout is the share of outputs that are dropped, from 0 to below 1; got {self.dropout:g}"
             )
+        checks.option(self.start, "start", STARTS)
         _check_training(self.training)
 
     def make_trainer(self, dataset: Dataset | MultiLabel, data: Path | None) -> Trainer | PairTrainer:
@@ -82,8 +91,14 @@ class Perceptron:
             raise InputError(f"the model 'perceptron' reads numbers, but {dataset.name} has texts: use ngrams")
         widths = (int(np.prod(features.shape[1:])), *self.hidden, dataset.classes)
         make = partial(build_perceptron, widths, self.dropout)
-        kind = TorchPairTrainer if isinstance(dataset, MultiLabel) else TorchTrainer
-        return kind(make, dataset.classes, self.training, prepare=flatten)
+        if isinstance(dataset, MultiLabel):
+            return TorchPairTrainer(make, dataset.classes, self.training, prepare=flatten, start=self.start)
+        if self.start != "previous":
+            raise InputError(
+                f"start = {self.start!r} is for multi-label datasets; {dataset.name} trains from scratch in "
+                "every round: remove start from [model]"
+            )
+        return TorchTrainer(make, dataset.classes, self.training, prepare=flatten)
 
 
 @dataclass(frozen=True)

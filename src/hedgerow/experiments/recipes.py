@@ -156,9 +156,16 @@ class Recipe:
         return settings | {
             "batch_size": list(self.batch_size),
             "dataset": None if self.dataset is None else _listed(asdict(self.dataset)),
-            "model": None if self.model is None else {"kind": type(self.model).__name__} | _listed(asdict(self.model)),
+            "model": None if self.model is None else {"kind": type(self.model).__name__} | describe_model(self.model),
             "strategies": [arm.describe() for arm in self.strategies],
         }
+
+
+def describe_model(model: Any) -> dict[str, Any]:
+    """The options of a model, in the types of JSON, without those of later versions that have their defaults."""
+    later = {entry.name for entry in fields(model) if "unlisted" in entry.metadata}
+    same = {entry.name for entry in fields(model) if getattr(model, entry.name) == entry.default}
+    return {key: value for key, value in _listed(asdict(model)).items() if key not in later & same}
 
 
 def add_controls(recipe: Recipe, unit: str | None = None) -> Recipe:

@@ -1,13 +1,13 @@
 """Torch modules for (row, class) pairs: one logit per class, trained on the pairs that were answered.
 
 The loss of a pair is the cross-entropy of its own logit; pairs that were not asked contribute nothing. A model is begun
-once and then trained further for a fixed number of steps per round, as the paper does on Open Images (section 3.2),
-with a new optimizer every time. The embedding is the input of the last linear layer.
+once. In every round it is trained on all answers so far, with a new optimizer: from the model of the previous round, as
+in the paper (section 3.2), or from the first model. The embedding is the input of the last linear layer.
 """
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from hedgerow.models.networks import (
     import_torch,
     load_batch,
 )
+from hedgerow.models.protocol import STARTS
 from hedgerow.pairs import Pairs
 
 ROUND = Training(steps=1_000)
@@ -38,7 +39,9 @@ class TorchPairTrainer:
     """`make()` returns a module with one logit per class. `training` is that of a round.
 
     `first_training` is that of the first model. `prepare` turns rows of features into the module's input, an array or a
-    tuple of arrays. Predictions are made `predict_rows` rows at a time. Needs the extra `torch`.
+    tuple of arrays. Predictions are made `predict_rows` rows at a time. start: which model a round starts from, that of
+    the "previous" round, or the "first" one, so that no answer is trained on more often because it came early. Needs
+    the extra `torch`.
     """
 
     make: Callable[[], Any]
@@ -47,6 +50,7 @@ class TorchPairTrainer:
     first_training: Training = ROUND
     prepare: Callable[[Any], Any] = as_floats
     predict_rows: int = PREDICT_ROWS
+    start: str = "previous"
 
     def begin(self, features: Any = None, pairs: Pairs | None = None, answers: Any = None) -> "FittedPairNetwork":
         """A new module, trained on these pairs if any are given."""
@@ -62,8 +66,11 @@ class TorchPairTrainer:
     def tune(
         self, before: "FittedPairNetwork", features: Any, pairs: Pairs, answers: Any, *, seed: int
     ) -> "FittedPairNetwork":
-        """A copy of `before`, trained on these pairs."""
-        return self._train(before, features, pairs, answers, self.training, checks.seed(seed))
+        """A copy of `before`, or of the first model, trained on these pairs."""
+        first = before.first or before
+        start = first if checks.option(self.start, "start", STARTS) == "first" else before
+        after = self._train(start, features, pairs, answers, self.training, checks.seed(seed))
+        return replace(after, first=first)
 
     def _train(
         self, before: "FittedPairNetwork", features: Any, pairs: Pairs, answers: Any, training: Training, seed: int
@@ -95,9 +102,10 @@ class TorchPairTrainer:
 
 @dataclass(frozen=True, eq=False)
 class FittedPairNetwork:
-    """A trained module whose logits are independent of each other."""
+    """A trained module whose logits are independent of each other; `first` is the model it began from, if another."""
 
     network: FittedNetwork
+    first: "FittedPairNetwork | None" = None
 
     def probabilities(self, features: Any) -> npt.NDArray[np.float32]:
         torch = import_torch()

@@ -2,9 +2,10 @@
 
 A `Trainer` fits a model from scratch on features and labels. The result is a `Fitted`, which predicts class
 probabilities and embeddings, the output of its last hidden layer ("the penultimate layer" in section 3.1 of the paper).
-For (row, class) pairs, a `PairTrainer` begins a model and trains it further in every round (section 3.2); the result is
-a `FittedPairs`, which predicts a probability for every row and class. Any object with these methods will do: nothing is
-inherited or registered. This module imports no numba and no training library.
+For (row, class) pairs, a `PairTrainer` begins a model and trains it in every round (section 3.2), from the model of the
+previous round or from the first one; the result is a `FittedPairs`, which predicts a probability for every row and
+class. Any object with these methods will do: nothing is inherited or registered. This module imports no numba and no
+training library.
 """
 
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.floating[Any]]
 Labels = npt.NDArray[np.int64]
+STARTS = ("previous", "first")  # the model that a round's training starts from, for pairs
 
 
 class Fitted(Protocol):
@@ -50,13 +52,20 @@ class FittedPairs(Protocol):
 
 
 class PairTrainer(Protocol):
-    """Begins models of (row, class) pairs and trains them further: the same input gives the same model."""
+    """Begins models of (row, class) pairs and trains them further: the same input gives the same model.
+
+    If it has an attribute `start` that is "first", `tune` trains from the model of `begin()` whatever `before` is, and
+    earlier rounds need not be trained again to continue after a later one.
+    """
 
     def begin(self, features: Any = None, pairs: "Pairs | None" = None, answers: Any = None) -> FittedPairs:
         """A first model, trained on these pairs and their answers, bool (m,), if any are given."""
 
     def tune(self, before: Any, features: Any, pairs: "Pairs", answers: Any, *, seed: int) -> FittedPairs:
-        """A new model: `before`, a model of this trainer, trained further on these pairs about rows of `features`."""
+        """A new model: `before`, a model of this trainer, trained further on these pairs about rows of `features`.
+
+        With `start` "first" it is the model that `before` began from, trained on these pairs.
+        """
 
 
 def check_labels(labels: Labels, features: Any, classes: int) -> None:
