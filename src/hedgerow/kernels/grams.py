@@ -55,6 +55,72 @@ def average_grams(codes, starts, vectors, out):
 
 
 @kernel
+def gather(codes, starts, rows, vectors, grams, ends, out):
+    """out (m, d): the mean of the vectors (BUCKETS, d) of the grams of each text in rows (m,).
+
+    Writes the buckets of these texts to grams int32, and where each text's end to ends (m,) int64.
+    """
+    filled = 0
+    for i in range(rows.size):
+        first = starts[rows[i]]
+        count = hash_grams(codes[first : starts[rows[i] + 1]], grams[filled:])
+        for t in range(out.shape[1]):
+            out[i, t] = 0
+        for place in range(filled, filled + count):
+            bucket = grams[place]
+            for t in range(out.shape[1]):
+                out[i, t] += vectors[bucket, t]
+        share = np.float32(1) / np.float32(count)
+        for t in range(out.shape[1]):
+            out[i, t] *= share
+        filled += count
+        ends[i] = filled
+
+
+@kernel
+def add_rows(sums, totals, places, rows, weights):
+    """Adds weights[i] * rows[i] to sums[places[i]] and weights[i] to totals[places[i]], i = 0, 1, ..."""
+    for i in range(places.size):
+        place, weight = places[i], weights[i]
+        totals[place] += weight
+        for t in range(sums.shape[1]):
+            sums[place, t] += weight * rows[i, t]
+
+
+@kernel(error_model="numpy")  # checks for division by zero prevent vectorization
+def descend(table, squares, grams, ends, gradients, rate, epsilon, slots, touched, totals):
+    """A step of Adagrad on the rows of table (BUCKETS, d) that a minibatch uses.
+
+    gradients (m, d) are those of the means of the texts' vectors; grams and ends are as in `gather`. squares: the sums
+    of squared gradients of all earlier steps. Scratch: slots (BUCKETS,) int32, all -1 before and after; touched and
+    totals (the number of distinct buckets, d) at least.
+    """
+    count, first = 0, 0
+    for i in range(ends.size):
+        share = np.float32(1) / np.float32(ends[i] - first)
+        for place in range(first, ends[i]):
+            bucket = grams[place]
+            slot = slots[bucket]
+            if slot < 0:
+                slots[bucket] = count
+                touched[count] = bucket
+                for t in range(table.shape[1]):
+                    totals[count, t] = gradients[i, t] * share
+                count += 1
+            else:
+                for t in range(table.shape[1]):
+                    totals[slot, t] += gradients[i, t] * share
+        first = ends[i]
+    for slot in range(count):
+        bucket = touched[slot]
+        slots[bucket] = -1
+        for t in range(table.shape[1]):
+            total = totals[slot, t]
+            squares[bucket, t] += total * total
+            table[bucket, t] -= rate * total / (np.sqrt(squares[bucket, t]) + epsilon)
+
+
+@kernel
 def misspell(codes, starts, key, out, ends):
     """Writes every text with one typing error to out (t + n,) uint32 and where it ends to ends (n,) int64.
 
