@@ -21,7 +21,8 @@ from hedgerow.clustering.clusters import cluster
 from hedgerow.clustering.hac import linkage
 from hedgerow.errors import HedgerowWarning
 from hedgerow.experiments.data.texts import encode_texts
-from hedgerow.kernels import adagrad, compiling, grams
+from hedgerow.experiments.ngrams import NGramTrainer
+from hedgerow.kernels import compiling, grams
 from hedgerow.metrics import average_precision, macro_average_precision
 from hedgerow.pairs import PAIR_STRATEGIES, Pairs, select_pairs
 from hedgerow.scores import entropies, margins
@@ -83,7 +84,6 @@ def _list_calls() -> Iterator[Callable[[], Any]]:
     yield partial(_split_pool, rng.random((2 * centers.LEAST_STRETCH, 2), np.float32))
     yield partial(cut_line, rng.random(SOME), 0.1)
     yield _read_texts
-    yield _step
 
 
 def _list_clusterings(pool: Any) -> Iterator[Callable[[], Any]]:
@@ -135,11 +135,5 @@ def _read_texts() -> None:
     texts = encode_texts(["hedge", "row"]).misspell(np.random.default_rng(0))
     texts.list_grams()
     texts.average_grams(np.zeros((grams.BUCKETS, 2), np.float32))
-
-
-def _step() -> None:
-    """A step of the optimizer for sparse rows, whose caller needs torch."""
-    table = np.ones((4, 2), np.float32)
-    places, slots = np.arange(3), np.full(4, -1, np.int32)
-    scratch = np.empty(3, np.int64), np.empty((3, 2), np.float32)
-    adagrad.step(table, table.copy(), places, table[:3], np.float32(1), np.float32(1), slots, *scratch)
+    pairs = Pairs(np.arange(2), np.arange(2, dtype=np.int32))
+    NGramTrainer(2, width=2, hidden=2).begin(texts, pairs, np.array([True, False]))

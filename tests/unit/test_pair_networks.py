@@ -8,9 +8,6 @@ import torch
 from torch import nn
 
 from hedgerow.errors import InputError
-from hedgerow.experiments.architectures import NGrams, build_ngrams
-from hedgerow.experiments.data.texts import Texts, encode_texts
-from hedgerow.kernels.grams import BUCKETS
 from hedgerow.models import TorchPairTrainer, Training
 from hedgerow.pairs import Pairs
 
@@ -90,25 +87,6 @@ def test_a_round_starts_from_the_previous_model_or_from_the_first() -> None:
         replace(make_trainer(), start="last").tune(first, FEATURES, PAIRS, ANSWERS, seed=4)
 
 
-def test_words_are_told_apart_by_their_letters() -> None:
-    words = [letter * length for length in range(2, 12) for letter in "abc"]
-    texts = encode_texts(words)
-    pairs = Pairs(np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30))
-    answers = pairs.rows % 3 == pairs.classes
-    training = Training(steps=80, minibatch=30, learning_rate=0.1, optimizer="adagrad")
-    trainer = TorchPairTrainer(lambda: build_ngrams(8, 16, 3), 3, training, prepare=Texts.list_grams)
-    model = trainer.tune(trainer.begin(), texts, pairs, answers, seed=0)
-    chances = model.probabilities(encode_texts(["aaaab", "bbbbb", "ccccccccccccccc"]))
-    np.testing.assert_array_equal(chances.argmax(axis=1), [0, 1, 2])
-    assert model.embeddings(texts).shape == (30, 16)
-    # The network's first layer is the mean of the grams' vectors, as the kernel for millions of texts has it.
-    network = model.network.module
-    with torch.no_grad():
-        means = network.vectors(*(torch.from_numpy(part) for part in texts.list_grams()))
-    np.testing.assert_allclose(texts.average_grams(network.vectors.weight.detach().numpy()), means.numpy(), atol=1e-6)
-    assert network.vectors.weight.shape == (BUCKETS, 8)
-
-
 def test_what_cannot_be_trained_is_refused() -> None:
     trainer = make_trainer()
     before = trainer.begin()
@@ -120,5 +98,3 @@ def test_what_cannot_be_trained_is_refused() -> None:
         trainer.tune(before, FEATURES, Pairs([60], [0]), np.ones(1, bool), seed=0)
     with pytest.raises(InputError, match="answers"):
         trainer.tune(before, FEATURES, PAIRS, ANSWERS[1:], seed=0)
-    with pytest.raises(InputError, match="need the optimizer adagrad without weight decay"):
-        NGrams(training=Training(optimizer="adam")).check(None)

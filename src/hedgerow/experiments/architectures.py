@@ -4,10 +4,10 @@ How networks are trained is in the table [model.training] (`Training`).
 
 - `perceptron`: hidden layers over numbers, such as a head on frozen features. Its last hidden layer is the embedding.
   On a multi-label dataset it has one logit per class and is trained further in every round, or from its first weights.
-- `ngrams`: texts as the mean of the vectors of their character n-grams, one hidden layer; for multi-label datasets.
+- `ngrams`: texts as the mean of the vectors of their character n-grams, one hidden layer; for multi-label datasets
+  (`ngrams.py`).
 - `convnet`: a small network on images of 32 x 32 pixels.
-- `vgg16`: the network of the paper (section 3.3), from ImageNet weights that the user provides: the thirteen
-convolutions
+- `vgg16`: the network of the paper (section 3.3), from ImageNet weights that the user provides: the convolutions
   of Simonyan and Zisserman, two fully connected layers of 4,096, and the prediction.
 - `sklearn`: a classifier of scikit-learn by its dotted name.
 - `program`: an external program (`models/programs.py`).
@@ -17,7 +17,7 @@ A record with `code` set executes something besides hedgerow and its libraries, 
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -33,7 +33,7 @@ from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.experiments.data.annotations import MultiLabel
 from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.data.texts import Texts
-from hedgerow.kernels.grams import BUCKETS
+from hedgerow.experiments.ngrams import STARTS, GramTraining, NGramTrainer
 from hedgerow.models import (
     PairTrainer,
     ProgramTrainer,
@@ -56,7 +56,6 @@ VGG16_WEIGHTS = "https://download.pytorch.org/models/vgg16-397923af.pth"
 # Means and deviations of the channels of ImageNet, from 0 to 1, which the weights were trained with.
 IMAGENET_MEAN = np.array([0.485, 0.456, 0.406], np.float32).reshape(3, 1, 1)
 IMAGENET_SPREAD = np.array([0.229, 0.224, 0.225], np.float32).reshape(3, 1, 1)
-PREDICT_TEXTS = 8192  # texts predicted at a time: each has some dozens of n-grams
 
 
 @dataclass(frozen=True)
@@ -105,39 +104,31 @@ class Perceptron:
 class NGrams:
     """The mean of the vectors of the hashed 1- to 4-grams of a text, then one hidden layer, the embedding.
 
-    `first_training` is for the first model, which is trained on a split that is in neither the pool nor the test set.
+    `first_training` is for the first model, which is trained on a split that is in neither the pool nor the test set;
+    `start` is the model that a round starts from: see `NGramTrainer`.
     """
 
     width: int = 64
     hidden: int = 128
-    training: Training = field(default_factory=partial(Training, optimizer="adagrad"))
-    first_training: Training = field(default_factory=partial(Training, optimizer="adagrad"))
+    spread: float = 0.01
+    start: str = "first"
+    training: GramTraining = field(default_factory=GramTraining)
+    first_training: GramTraining = field(default_factory=partial(GramTraining, epochs=4))
     units: ClassVar[tuple[str, ...]] = ("pair",)
 
     def check(self, data: Path | None) -> None:
         """Refuse options that cannot work, before anything is trained."""
         for name in ("width", "hidden"):
             checks.integer(getattr(self, name), name, least=1)
-        for training in (self.training, self.first_training):
-            _check_training(training)
-            if training.optimizer != "adagrad" or training.weight_decay:
-                raise InputError(
-                    "the model 'ngrams' has sparse gradients, which need the optimizer adagrad without weight decay; "
-                    f"got {training.optimizer!r} and weight_decay {training.weight_decay:g}"
-                )
+        checks.real(self.spread, "spread", above=0)
+        checks.option(self.start, "start", STARTS)
+        self.training.check()
+        self.first_training.check()
 
     def make_trainer(self, dataset: Dataset | MultiLabel, data: Path | None) -> PairTrainer:
         if not isinstance(dataset.task.features, Texts):
             raise InputError(f"the model 'ngrams' reads texts, but {dataset.name} has none: use perceptron")
-        make = partial(build_ngrams, self.width, self.hidden, dataset.classes)
-        return TorchPairTrainer(
-            make,
-            dataset.classes,
-            self.training,
-            self.first_training,
-            prepare=Texts.list_grams,
-            predict_rows=PREDICT_TEXTS,
-        )
+        return NGramTrainer(dataset.classes, **{entry.name: getattr(self, entry.name) for entry in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -301,22 +292,6 @@ def build_perceptron(widths: tuple[int, ...], dropout: float) -> Any:
     for width, wider in pairwise(widths[1:]):
         layers += [nn.ReLU(), *([nn.Dropout(dropout)] if dropout else []), nn.Linear(width, wider)]
     return nn.Sequential(*layers)
-
-
-def build_ngrams(width: int, hidden: int, classes: int) -> Any:
-    """(hash buckets of all n-grams, offsets of the texts with the end) -> logits."""
-    from torch import nn
-
-    class NGramNetwork(nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.vectors = nn.EmbeddingBag(BUCKETS, width, mode="mean", sparse=True, include_last_offset=True)
-            self.layers = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, classes))
-
-        def forward(self, grams: tuple[Any, Any]) -> Any:
-            return self.layers(self.vectors(*grams))
-
-    return NGramNetwork()
 
 
 def build_convnet(shape: tuple[int, ...], channels: tuple[int, ...], hidden: int, classes: int) -> Any:

@@ -37,9 +37,7 @@ EPSILON = np.float32(1e-10)
 class GramTraining:
     """How the network is trained: `epochs` passes over the pairs, or exactly `steps` minibatches if given.
 
-    learning_rate: that of Adagrad; with the schedule "linear" it decays to zero. damping: the sum of squared gradients
-    at which every weight of the table starts: n-grams that were seen only a few times then move less, which is what
-    keeps a table of many rare n-grams from learning them by heart.
+    learning_rate: that of Adagrad; with the schedule "linear" it decays to zero.
     """
 
     epochs: int = 2
@@ -47,7 +45,6 @@ class GramTraining:
     minibatch: int = 500
     learning_rate: float = 0.1
     schedule: str = "linear"
-    damping: float = 0.0
 
     def check(self) -> None:
         """Refuse values that cannot be used."""
@@ -56,7 +53,6 @@ class GramTraining:
         if self.steps is not None:
             checks.integer(self.steps, "steps", least=1)
         checks.real(self.learning_rate, "learning_rate", above=0)
-        checks.real(self.damping, "damping", least=0)
         checks.option(self.schedule, "schedule", SCHEDULES)
 
 
@@ -80,15 +76,19 @@ class Weights:
 
 @dataclass(frozen=True)
 class NGramTrainer:
-    """A `PairTrainer` for `Texts`. `spread` is the standard deviation of the vectors of a new network."""
+    """A `PairTrainer` for `Texts`.
+
+    spread: the standard deviation of a new network's vectors. A small one keeps n-grams that were never trained on from
+    adding noise to the mean.
+    """
 
     classes: int
     width: int = 64
     hidden: int = 128
-    spread: float = 0.1
+    spread: float = 0.01
     start: str = "first"
     training: GramTraining = GramTraining()
-    first_training: GramTraining = GramTraining()
+    first_training: GramTraining = GramTraining(epochs=4)
 
     def begin(self, features: Any = None, pairs: Pairs | None = None, answers: Any = None) -> "FittedNGrams":
         """A new network, trained on these pairs if any are given."""
@@ -128,7 +128,7 @@ class NGramTrainer:
         minibatch = min(training.minibatch, len(pairs))
         steps = training.steps or training.epochs * max(1, len(pairs) // minibatch)
         walk = draw_walk(len(pairs), steps * minibatch, np.random.default_rng(seed)).reshape(steps, minibatch)
-        descent = Descent(weights, texts, minibatch, training.damping)
+        descent = Descent(weights, texts, minibatch)
         with threadpool_limits(1, "blas"):  # the sums must not depend on the number of cores
             for number, some in enumerate(walk):
                 decay = 1 - number / steps if training.schedule == "linear" else 1.0
@@ -139,10 +139,9 @@ class NGramTrainer:
 class Descent:
     """Adagrad (Duchi, Hazan and Singer 2011) on the weights of one network, which it changes in place."""
 
-    def __init__(self, weights: Weights, texts: Texts, minibatch: int, damping: float) -> None:
+    def __init__(self, weights: Weights, texts: Texts, minibatch: int) -> None:
         self.weights, self.texts = weights, texts
         self.squares = [np.zeros_like(part) for part in weights.parts]
-        self.squares[0] += np.float32(damping)
         longest = int(np.diff(texts.starts).max())
         width = weights.vectors.shape[1]
         self.grams = np.empty(minibatch * kernels.GRAMS * longest, np.int32)
@@ -197,7 +196,8 @@ class FittedNGrams:
         with threadpool_limits(1, "blas"):
             for start in range(0, len(texts), PREDICT_TEXTS):
                 some = slice(start, start + PREDICT_TEXTS)
-                means = Texts(texts.codes, texts.starts[start : start + PREDICT_TEXTS + 1]).average_grams(weights.vectors)
+                part = Texts(texts.codes, texts.starts[start : start + PREDICT_TEXTS + 1])
+                means = part.average_grams(weights.vectors)
                 found = action(np.maximum(means @ weights.hidden.T + weights.hidden_bias, 0))
                 if out is None:
                     out = np.empty((len(texts), found.shape[1]), np.float32)

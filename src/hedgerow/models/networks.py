@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.errors import InputError, MissingExtraError
-from hedgerow.models.adagrad import make_adagrad
 from hedgerow.models.protocol import Labels, check_labels, draw_walk
 
 OPTIMIZERS = ("adam", "sgd", "adagrad")
@@ -183,15 +182,12 @@ def descend(
     optimizer, schedule = make_optimizer(torch, module, training, steps)
     generator = torch.Generator().manual_seed(int(rng.integers(2**63)))
     module.train()
-    with torch.sparse.check_sparse_tensor_invariants(
-        enable=False
-    ):  # torch made the sparse gradients: no need to check them
-        for some in walk:
-            loss = measure_loss(some, generator)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            schedule.step()
+    for some in walk:
+        loss = measure_loss(some, generator)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
 
 
 def make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> tuple[Any, Any]:
@@ -203,7 +199,7 @@ def make_optimizer(torch: Any, module: Any, training: Training, steps: int) -> t
     elif training.optimizer == "sgd":
         optimizer = torch.optim.SGD(module.parameters(), momentum=training.momentum, fused=True, **given)
     else:
-        optimizer = make_adagrad(torch, module.parameters(), **given)
+        optimizer = torch.optim.Adagrad(module.parameters(), **given)
     schedulers = torch.optim.lr_scheduler
     if training.schedule == "cosine":
         return optimizer, schedulers.CosineAnnealingLR(optimizer, T_max=steps)

@@ -1,0 +1,131 @@
+"""The network over n-grams: the same as torch's, step by step; what it learns, where it starts, what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from hedgerow.errors import InputError
+from hedgerow.experiments.architectures import NGrams
+from hedgerow.experiments.data.texts import Texts, encode_texts
+from hedgerow.experiments.ngrams import FittedNGrams, GramTraining, NGramTrainer
+from hedgerow.kernels.grams import BUCKETS
+from hedgerow.models.protocol import draw_walk
+from hedgerow.pairs import Pairs
+
+WORDS = [letter * length for length in range(2, 12) for letter in "abc"]
+TEXTS = encode_texts(WORDS)
+PAIRS = Pairs(np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30))
+ANSWERS = PAIRS.rows % 3 == PAIRS.classes
+TRAINER = NGramTrainer(3, width=8, hidden=16, training=GramTraining(epochs=8, minibatch=10), spread=0.1)
+
+
+def train_by_torch(before: FittedNGrams, training: GramTraining, texts: Texts, seed: int) -> list[np.ndarray]:
+    """The weights after the same minibatches by torch's own layers, gradients and Adagrad."""
+    weights = before.weights
+    bag = nn.EmbeddingBag(BUCKETS, weights.vectors.shape[1], mode="mean", include_last_offset=True)
+    hidden, out = nn.Linear(*weights.hidden.shape[::-1]), nn.Linear(*weights.out.shape[::-1])
+    parameters = [bag.weight, hidden.weight, hidden.bias, out.weight, out.bias]
+    with torch.no_grad():
+        for parameter, part in zip(parameters, weights.parts, strict=True):
+            parameter.copy_(torch.from_numpy(part))
+    steps = training.epochs * (len(PAIRS) // training.minibatch)
+    walk = draw_walk(len(PAIRS), steps * training.minibatch, np.random.default_rng(seed)).reshape(steps, -1)
+    optimizer = torch.optim.Adagrad(parameters, lr=training.learning_rate)
+    decay = (lambda step: 1 - step / steps) if training.schedule == "linear" else (lambda step: 1.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, decay)
+    for some in walk:
+        grams = [torch.from_numpy(part) for part in texts[PAIRS.rows[some]].list_grams()]
+        logits = out(torch.relu(hidden(bag(*grams))))
+        asked = logits.gather(1, torch.from_numpy(PAIRS.classes[some].astype(np.int64))[:, None])[:, 0]
+        truth = torch.from_numpy(ANSWERS[some].astype(np.float32))
+        optimizer.zero_grad()
+        nn.functional.binary_cross_entropy_with_logits(asked, truth, reduction="sum").backward()
+        optimizer.step()
+        schedule.step()
+    return [parameter.detach().numpy() for parameter in parameters]
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear"])
+@pytest.mark.parametrize("minibatch", [1, 7, 90])
+def test_its_steps_are_those_of_torch(schedule: str, minibatch: int) -> None:
+    training = GramTraining(epochs=2, minibatch=minibatch, schedule=schedule, learning_rate=0.05)
+    rng = np.random.default_rng(minibatch)
+    texts = encode_texts(["".join(rng.choice(list("abcé"), rng.integers(1, 9))) for _ in range(30)])
+    trainer = replace(TRAINER, training=training)
+    before = trainer.begin()
+    after = trainer.tune(before, texts, PAIRS, ANSWERS, seed=4)
+    theirs = train_by_torch(before, training, texts, 4)
+    for start, ours, other in zip(before.weights.parts, after.weights.parts, theirs, strict=True):
+        assert not np.array_equal(start, ours)
+        np.testing.assert_allclose(ours, other, rtol=2e-3, atol=2e-4)
+
+
+def test_words_are_told_apart_by_their_letters() -> None:
+    model = TRAINER.tune(TRAINER.begin(), TEXTS, PAIRS, ANSWERS, seed=0)
+    chances = model.probabilities(encode_texts(["aaaab", "bbbbb", "ccccccccccccccc"]))
+    np.testing.assert_array_equal(chances.argmax(axis=1), [0, 1, 2])
+    assert model.embeddings(TEXTS).shape == (30, 16)
+    logits = model.embeddings(TEXTS) @ model.weights.out.T + model.weights.out_bias
+    np.testing.assert_allclose(1 / (1 + np.exp(-logits)), model.probabilities(TEXTS), atol=1e-6)
+
+
+def test_predictions_do_not_depend_on_how_the_texts_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = TRAINER.tune(TRAINER.begin(), TEXTS, PAIRS, ANSWERS, seed=0)
+    whole = model.probabilities(TEXTS)
+    monkeypatch.setattr("hedgerow.experiments.ngrams.PREDICT_TEXTS", 7)
+    np.testing.assert_allclose(model.probabilities(TEXTS), whole, atol=1e-6)
+    with pytest.raises(InputError, match="nothing to predict"):
+        model.probabilities(TEXTS[:0])
+
+
+def test_one_seed_one_model_and_the_one_before_stays() -> None:
+    before = TRAINER.begin(TEXTS, PAIRS, ANSWERS)
+    expected = before.probabilities(TEXTS)
+    first, again, other = (
+        TRAINER.tune(before, TEXTS, PAIRS, ANSWERS, seed=seed).probabilities(TEXTS) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    np.testing.assert_array_equal(before.probabilities(TEXTS), expected)
+    np.testing.assert_array_equal(TRAINER.begin(TEXTS, PAIRS, ANSWERS).probabilities(TEXTS), expected)
+
+
+def test_a_round_starts_from_the_first_model_or_from_the_previous_one() -> None:
+    some = Pairs(PAIRS.rows[:30], PAIRS.classes[:30])
+    for start, same in (("first", True), ("previous", False)):
+        trainer = replace(TRAINER, start=start)
+        begun = trainer.begin(TEXTS, some, ANSWERS[:30])
+        between = trainer.tune(begun, TEXTS, some, ANSWERS[:30], seed=1)
+        after = trainer.tune(between, TEXTS, PAIRS, ANSWERS, seed=2)
+        directly = trainer.tune(begun, TEXTS, PAIRS, ANSWERS, seed=2)
+        assert after.first is begun
+        assert np.array_equal(after.weights.vectors, directly.weights.vectors) == same
+
+
+def test_a_class_that_nobody_asked_about_is_left_as_it_was() -> None:
+    before = TRAINER.begin()
+    some = PAIRS.classes != 2
+    model = TRAINER.tune(before, TEXTS, Pairs(PAIRS.rows[some], PAIRS.classes[some]), ANSWERS[some], seed=1)
+    np.testing.assert_array_equal(model.weights.out[2], before.weights.out[2])
+    assert not np.array_equal(model.weights.out[0], before.weights.out[0])
+
+
+def test_what_cannot_be_trained_is_refused() -> None:
+    before = TRAINER.begin()
+    with pytest.raises(InputError, match="needs answers to train on"):
+        TRAINER.tune(before, TEXTS, Pairs([], []), np.zeros(0, bool), seed=0)
+    with pytest.raises(InputError, match="have classes that are not in 0 to 2"):
+        TRAINER.tune(before, TEXTS, Pairs([0], [3]), np.ones(1, bool), seed=0)
+    with pytest.raises(InputError, match="have rows that are not in the pool"):
+        TRAINER.tune(before, TEXTS, Pairs([30], [0]), np.ones(1, bool), seed=0)
+    with pytest.raises(InputError, match="answers"):
+        TRAINER.tune(before, TEXTS, PAIRS, ANSWERS[1:], seed=0)
+    with pytest.raises(InputError, match=r"start must be one of previous, first|unknown start"):
+        NGrams(start="last").check(None)
+    with pytest.raises(InputError, match="schedule"):
+        NGrams(training=GramTraining(schedule="cosine")).check(None)
+    with pytest.raises(InputError, match="spread"):
+        NGrams(spread=0.0).check(None)
