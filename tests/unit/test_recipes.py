@@ -222,8 +222,8 @@ def test_a_row_margin_is_read_for_pairs_and_refused_for_rows() -> None:
 def test_the_papers_large_setting() -> None:
     hundred, million = load_recipe("wordlangs"), load_recipe("wordlangs-million")
     assert (hundred.seed_size, hundred.batch_size, hundred.rounds, hundred.trials) == (300_000, (100_000,), 10, 3)
-    assert (million.seed_size, million.batch_size, million.rounds) == (300_000, (1_000_000,), 5)
-    for recipe, partitions in ((hundred, (1, 10)), (million, (50, 50))):
+    assert (million.seed_size, million.batch_size, million.rounds) == (300_000, (1_000_000,), 10)
+    for recipe, partitions in ((hundred, (20, 10)), (million, (200, 50))):
         chosen = {arm.name: arm for arm in recipe.strategies}
         assert chosen["cluster-margin"].strategy == ClusterMargin(margin_factor=10.0, row_margin="top2-all")
         assert chosen["cluster-margin"].clusters.average_size == 10
