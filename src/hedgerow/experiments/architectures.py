@@ -33,7 +33,7 @@ from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.experiments.data.annotations import MultiLabel
 from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.data.texts import Texts
-from hedgerow.experiments.ngrams import STARTS, GramTraining, NGramTrainer
+from hedgerow.experiments.ngrams import GramTraining, NGramTrainer
 from hedgerow.models import (
     PairTrainer,
     ProgramTrainer,

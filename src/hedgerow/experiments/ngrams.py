@@ -26,7 +26,6 @@ from hedgerow.pairs import Pairs
 
 Floats = npt.NDArray[np.float32]
 
-STARTS = ("previous", "first")
 SCHEDULES = ("constant", "linear")
 BEGIN_SEED = 0  # all trials start from the same first model, as in the paper
 PREDICT_TEXTS = 8192  # texts predicted at a time
