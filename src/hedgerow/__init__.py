@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hedgerow.advice import Advice, Calibration, Measurements, Reason, SimulatedBatch, advise
     from hedgerow.batches import Batch, PairBatch
     from hedgerow.clustering.clusters import Clusters, cluster
     from hedgerow.clustering.dendrogram import Dendrogram
@@ -90,6 +91,12 @@ _HOME = {
     "UniformCandidatePairs": "pairs",
     "InformedClusterMargin": "pairs",
     "InformedRandom": "pairs",
+    "advise": "advice",
+    "Advice": "advice",
+    "Reason": "advice",
+    "Measurements": "advice",
+    "SimulatedBatch": "advice",
+    "Calibration": "advice",
     "average_precision": "metrics",
     "macro_average_precision": "metrics",
     "warm": "warming",
@@ -107,9 +114,11 @@ _HOME = {
 __all__ = [
     "PAIR_STRATEGIES",
     "STRATEGIES",
+    "Advice",
     "Assign",
     "Badge",
     "Batch",
+    "Calibration",
     "CampaignError",
     "Certified",
     "ClusterMargin",
@@ -127,6 +136,7 @@ __all__ = [
     "InputError",
     "LeastConfidence",
     "Margin",
+    "Measurements",
     "MissingExtraError",
     "Multiround",
     "PairBatch",
@@ -134,14 +144,17 @@ __all__ = [
     "Pairs",
     "PoolExhaustedError",
     "Random",
+    "Reason",
     "ShuffledClusterMargin",
     "ShuffledClusterMarginPairs",
+    "SimulatedBatch",
     "StochasticMargin",
     "StoreError",
     "UniformCandidatePairs",
     "UniformCandidates",
     "View",
     "Warmed",
+    "advise",
     "average_precision",
     "cluster",
     "entropies",

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import tree
 
+import make_advice
 import make_benchmarks
 import make_cli
 import make_results
 import marks
 
 ROOT = tree.ROOT
-GENERATED = {"cli.md": make_cli, "benchmarks.md": make_benchmarks}
+GENERATED = {"cli.md": make_cli, "benchmarks.md": make_benchmarks, "advise.md": make_advice}
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # A measured quantity needs a result file behind it, named in a comment (CONTRIBUTING.md says how).
 MEASURED = re.compile(

@@ -5,6 +5,7 @@ The rooms are imported inside the commands, so that `hedgerow --help` answers at
 
 import typer
 
+from hedgerow.cli.advice import advise
 from hedgerow.cli.app import app, run
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
 from hedgerow.cli.installation import warm
@@ -16,6 +17,7 @@ __all__ = ["app", "main"]
 app.command()(cluster)
 app.command()(assign)
 app.command()(select)
+app.command()(advise)
 experiment = typer.Typer(help="Run and report experiments with known labels.")
 app.add_typer(experiment, name="experiment")
 experiment.callback(invoke_without_command=True)(show_group)

@@ -43,6 +43,61 @@ def find_rows(
     return listing.rows
 
 
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What a listing says about its rows: rows of the pool, as listed, and the label of each. unknown: as above."""
+
+    rows: npt.NDArray[np.int64]
+    values: npt.NDArray[Any]
+    unknown: int = 0
+
+
+def read_labels(
+    source: Any, name: str, n: int, ids: Ids | None, *, column: str | None = None, id_column: str | None = None,
+    partial: bool = True,
+) -> list[Labels]:  # fmt: skip
+    """The labels in each of the tables and files of a source that have a column of labels; none for the others.
+
+    column: what a listing calls its labels, where that is not one of the usual names; then one of them must have it.
+    The rest is as in `read_listing`.
+    """
+    found, seen = [], []
+    for one in _split(source, name):
+        if isinstance(one, str) and sources.file_kind(one) not in ("CSV", "Parquet", "JSON lines"):
+            continue
+        opened = tables.open_source(one, name)
+        if not isinstance(opened, Table):
+            continue
+        seen.append(opened)
+        if column is None:
+            key = opened.find("labels", tables.VECTOR_NAMES["labels"])
+        else:
+            key = column if column in opened.types else None
+        if key is not None:
+            found.append(_locate_labels(opened, opened.read(key), name, n, ids, id_column, partial))
+    if column is not None and not found:
+        if not seen:
+            raise InputError(f"{name}: no table was given that could have a column {column!r}")
+        seen[0].require(column)
+    return found
+
+
+def _locate_labels(
+    opened: Table, values: npt.NDArray[Any], name: str, n: int, ids: Ids | None, id_column: str | None, partial: bool
+) -> Labels:
+    """The labels of one table with the rows that they belong to."""
+    keys, are_rows = _read_keys(opened, name, ids, id_column)
+    title = f"{name} ({opened.title})"
+    if ids is None or are_rows:
+        _check_rows(keys, n, title, are_rows)
+        return Labels(keys.astype(np.int64), values)
+    if opened.title.lower().endswith(".csv") and ids.dtype == np.object_ and keys.dtype.kind in "iu":
+        keys = keys.astype(np.str_).astype(np.object_)  # "7" and 7 look the same there
+    rows = match_ids(keys, ids, title, partial=partial)
+    known = rows >= 0
+    return Labels(rows[known], values[known], int(np.count_nonzero(~known)))
+
+
 def read_listing(
     source: Any, name: str, n: int, ids: Ids | None, *, id_column: str | None = None, partial: bool = True
 ) -> Listing:
@@ -94,6 +149,11 @@ def _read_values(source: Any, name: str, ids: Ids | None, id_column: str | None)
         if opened.ndim != 1:
             raise InputError(f"{name}: {source} must have one dimension, got shape {opened.shape}")
         return opened, False
+    return _read_keys(opened, name, ids, id_column)
+
+
+def _read_keys(opened: Table, name: str, ids: Ids | None, id_column: str | None) -> tuple[npt.NDArray[Any], bool]:
+    """(the column of ids or rows of a table, whether it holds rows)."""
     if ids is not None and id_column in opened.types:
         return opened.read(str(id_column)), False
     key = opened.find_ids_column() if ids is not None else None

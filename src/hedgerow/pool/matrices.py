@@ -93,6 +93,32 @@ class Matrix:
             yield start, np.ascontiguousarray(block, self.dtype)
             start += len(block)
 
+    def gather(self, rows: npt.NDArray[np.int64]) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
+        """(positions in `rows`, those rows of the matrix) in blocks, until each of `rows` was read once.
+
+        What is in memory or mapped is read row by row, in the order of `rows`; anything else in one pass, by chunks.
+        """
+        held = self._held_array()
+        if held is not None:
+            step = max(1, VIEW_BYTES // max(1, self.width * self.dtype.itemsize))
+            for at in range(0, len(rows), step):
+                some = np.arange(at, min(at + step, len(rows)))
+                yield some, np.ascontiguousarray(held[rows[some]], self.dtype)
+        elif len(rows):
+            order = np.argsort(rows, kind="stable")
+            wanted = rows[order]
+            for start, chunk in self.chunks(start=int(wanted[0]), stop=int(wanted[-1]) + 1):
+                first, last = np.searchsorted(wanted, (start, start + len(chunk)))
+                if first < last:
+                    yield order[first:last], chunk[wanted[first:last] - start]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """These rows, in the order given, as a new array."""
+        taken = np.empty((len(rows), self.width), self.dtype)
+        for positions, block in self.gather(rows):
+            taken[positions] = block
+        return taken
+
     def array(self) -> npt.NDArray[Any]:
         """The whole matrix: the array or memory map that it came as, or a new array filled chunk by chunk.
 

@@ -28,6 +28,7 @@ VECTOR_NAMES = {
     "rows": {"row", "rows"},
     "picks": {"pick", "picks"},
     "labels": {"label", "labels", "target", "targets"},
+    "answers": {"answer", "answers", "label", "labels", "target", "targets"},
     "classes": {"class", "classes", "class_id"},
     "pair probabilities": {"probability", "prob", "proba", "p", "score"},
 }

@@ -1,0 +1,116 @@
+"""Refresh the generated parts of docs/advise.md: the rules of `hedgerow advise`, and what it says about the recipes.
+
+    python docs/make_advice.py
+
+The rules are those of `hedgerow.advice.rules`. The measurements are in experiments/advice.json, which
+experiments/advice.py writes; the advice is what the present rules make of them.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from hedgerow.advice import Advice, give_advice
+from hedgerow.advice.records import Measurements, read_measurements
+from hedgerow.advice.rules import NOTES, RULES, Condition, Rule
+from hedgerow.advice.wording import WORDS, name_choice, show_value
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE / "advise.md"
+STORED = HERE.parent / "experiments" / "advice.json"
+PART = re.compile(r"(?P<open><!-- generated: (?P<name>[\w/-]+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL)
+UNITS = {("row",): "rows", ("pair",): "pairs", ("row", "pair"): "both"}
+MEASURED = {
+    "labels per class": "labels_per_class", "batch / labels": "batch_to_labels", "share a cluster": "margin_sharing",
+    "by chance": "chance_sharing", "agreement": "agreement", "tightness": "tightness",
+}  # fmt: skip
+
+
+def text() -> str:
+    """The page with its generated parts."""
+    return PART.sub(lambda found: f"{found['open']}\n{_make(found['name'])}\n\n{found['close']}", PAGE.read_text())
+
+
+def _make(name: str) -> str:
+    """One part, by its name."""
+    if name == "rules":
+        return _tabulate([_describe(rule) for rule in RULES])
+    if name == "notes":
+        return _tabulate([_describe(rule) for rule in NOTES])
+    if name == "thresholds":
+        return _tabulate(_list_thresholds())
+    if name == "recipes":
+        return _tabulate(_list_recipes())
+    recipe, batch = name.split("/")
+    return f"```text\n{give_advice(_read()[recipe][batch])}\n```"
+
+
+def _describe(rule: Rule) -> dict[str, str]:
+    """A rule as a row of a table."""
+    conditions = "; ".join(map(_write_condition, rule.conditions)) or "none of the above"
+    row = {"rule": rule.name, "for": UNITS[rule.units], "if": conditions}
+    if rule.strategy is not None:
+        row["then"] = f"**{name_choice(rule.strategy, rule.options)}**" + ("" if rule.decided else " (undecided)")
+    links = ", ".join(f"[{_name_page(one)}]({one})" for one in rule.evidence)
+    return row | {"why": rule.reason, "evidence": links}
+
+
+def _write_condition(condition: Condition) -> str:
+    name, sign = condition.measurement, {"<": "<", ">=": "≥"}[condition.sign]
+    return f"{WORDS[name]} {sign} {show_value(name, condition.threshold)}" + (
+        ", if known" if condition.if_known else ""
+    )
+
+
+def _name_page(link: str) -> str:
+    page, _, anchor = link.partition("#")
+    return Path(page).stem + (f", {anchor.replace('-', ' ')}" if anchor else "")
+
+
+def _list_thresholds() -> list[dict[str, str]]:
+    """Every threshold once, with the runs on both sides of it."""
+    rows: dict[str, dict[str, str]] = {}
+    for rule in (*RULES, *NOTES):
+        for one in rule.conditions:
+            key = f"{one.measurement} {one.threshold}"
+            shown = show_value(one.measurement, one.threshold)
+            rows.setdefault(key, {"measurement": WORDS[one.measurement], "threshold": shown, "runs": one.origin})
+    return list(rows.values())
+
+
+def _list_recipes() -> list[dict[str, str]]:
+    """What was measured before the first batch of each recipe, and the advice."""
+    rows = []
+    for recipe, batches in _read().items():
+        for batch, measured in batches.items():
+            advice: Advice = give_advice(measured)
+            values = {head: _show(measured, name) for head, name in MEASURED.items()}
+            verdict = advice.choice + ("" if advice.decided else " (undecided)")
+            row = {"recipe": f"[{recipe}](results/{recipe}.md)", "batch": f"{int(batch):,} {measured.unit}s"}
+            rows.append(row | values | {"advice": verdict})
+    return rows
+
+
+def _show(measured: Measurements, name: str) -> str:
+    name_shown = "margin_sharing" if name == "chance_sharing" else name  # also a share
+    value = measured.find(name)
+    return "" if value is None else show_value(name_shown, value)
+
+
+def _read() -> dict[str, dict[str, Measurements]]:
+    stored: dict[str, dict[str, Any]] = json.loads(STORED.read_text())
+    return {
+        recipe: {batch: read_measurements(found) for batch, found in batches.items()}
+        for recipe, batches in stored.items()
+    }
+
+
+def _tabulate(rows: list[dict[str, str]]) -> str:
+    heads = list(rows[0])
+    lines = [heads, ["---"] * len(heads), *([row[head] for head in heads] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text())

@@ -1,0 +1,311 @@
+"""Which strategy to use, from the measurements: a table of rules, in order, each with the evidence behind it.
+
+The first rule whose conditions all hold gives the advice. A rule is decided if the runs that it cites decided it, with
+their corrections; the other rules say what is not known. Rules without a strategy are notes, and all that hold are
+given. `judge` applies the table and does nothing else: to change the advice, change the table.
+
+Every threshold lies between two runs, one on each side, and its condition says which.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hedgerow.advice.records import Measurements
+
+ROWS, PAIRS, BOTH = ("row",), ("pair",), ("row", "pair")
+SIGNS: Mapping[str, Callable[[float, float], bool]] = {"<": operator.lt, ">=": operator.ge}
+OPPOSITE = {"<": ">=", ">=": "<"}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A measurement on one side of a threshold. origin: where the threshold comes from.
+
+    if_known: the condition holds, too, if the measurement is not known.
+    """
+
+    measurement: str
+    sign: str
+    threshold: float
+    origin: str
+    if_known: bool = False
+
+    def holds(self, measured: Measurements) -> bool | None:
+        """Whether it holds; None if that is not known."""
+        value = measured.find(self.measurement)
+        if value is None:
+            return True if self.if_known else None
+        return SIGNS[self.sign](value, self.threshold)
+
+
+def _invert(condition: Condition) -> Condition:
+    """The other side of the threshold; not known is not on either side."""
+    return replace(condition, sign=OPPOSITE[condition.sign], if_known=False)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Advice under conditions. units: "row", "pair" or both. strategy: None for a note. evidence: pages of the docs."""
+
+    name: str
+    units: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    strategy: str | None
+    reason: str
+    evidence: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    decided: bool = False
+
+    def holds(self, measured: Measurements) -> bool | None:
+        """Whether all conditions hold; None if none fails and one is not known."""
+        held = [condition.holds(measured) for condition in self.conditions]
+        return False if False in held else None if None in held else True
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """The rule that gives the advice, the notes that hold, and the rules before it that could not be tested."""
+
+    rule: Rule
+    notes: tuple[Rule, ...]
+    untested: tuple[Rule, ...]
+
+
+def judge(measured: Measurements) -> Judgment:
+    """Apply the table."""
+    untested: list[Rule] = []
+    chosen = None
+    for rule in (rule for rule in RULES if measured.unit in rule.units):
+        held = rule.holds(measured)
+        if held:
+            chosen = rule
+            break
+        if held is None:
+            untested.append(rule)
+    assert chosen is not None, "the last rule of each unit has no conditions"
+    notes = tuple(note for note in NOTES if measured.unit in note.units and note.holds(measured))
+    return Judgment(chosen, notes, tuple(untested))
+
+
+SWEEP, CONTROLS = "results/sweep-digits.md#by-batch-size", "results/sweep-digits.md#control-runs"
+FEW_LABELS = ("results/bibtex.md", "results/corel5k.md", "results/delicious.md")
+
+# Thresholds, each with the runs on both sides of it. What the recipes measure before their first batch is in
+# experiments/advice.json.
+ENOUGH_COPIES = Condition(
+    "margin_sharing", ">=", 0.25, "sweep-digits: nothing was decided at 0.16 (batches of 100), a gain at 0.29 (300)"
+)
+MEANINGFUL = Condition("agreement", ">=", 0.1, "shuffled clusters have 0.0, those of sweep-digits 0.5")
+TIGHT = Condition(
+    "tightness", "<", 0.15, "sweep-digits has 0.05; wordlangs-small, where shuffled clusters gained as much, 0.22",
+    if_known=True,
+)  # fmt: skip
+LARGE_BATCH = Condition("batch_to_labels", ">=", 3, "sweep-digits: nothing was decided at 1, a gain at 3, 10 and 30")
+SMALL_SHARE = Condition(
+    "candidates_to_pool", "<", 0.25, "sweep-digits: factor 3 was ahead at 0.12, and behind after the last batch at 0.37"
+)
+NEAR_COPIES = (ENOUGH_COPIES, MEANINGFUL, TIGHT)
+
+RULES = (
+    Rule(
+        "whole pool",
+        BOTH,
+        (Condition("batch_to_pool", ">=", 1, "the batch is all that is unlabeled"),),
+        "random",
+        "Every strategy selects the same batch.",
+        (),
+        decided=True,
+    ),
+    Rule(
+        "few labels, rows",
+        ROWS,
+        (Condition("labels_per_class", "<", 5, "bibtex, corel5k, delicious: 2.7 to 6.3; sweep-digits: 10"),),
+        "random",
+        "With so few labels, margins were behind random on pools of pairs. No recipe with rows starts with fewer "
+        "than 10 labels per class, so for rows this is not decided. A random batch also gives an unbiased holdout.",
+        FEW_LABELS,
+    ),
+    Rule(
+        "near-copies, large batch",
+        ROWS,
+        (*NEAR_COPIES, LARGE_BATCH, SMALL_SHARE),
+        "cluster-margin",
+        "On such a pool a factor of 3 was ahead of margin after the first batch of 1,000 and 3,000, and over the whole "
+        "curve with batches of 300 and 1,000. About half of the gain after the first batch is due to the clusters: "
+        "shuffled clusters gave the rest. Measure again before the next batch, when the gain is smaller.",
+        (SWEEP, CONTROLS),
+        options={"margin_factor": 3.0},
+        decided=True,
+    ),
+    Rule(
+        "near-copies, large part of the pool",
+        ROWS,
+        (*NEAR_COPIES, LARGE_BATCH, _invert(SMALL_SHARE)),
+        "cluster-margin",
+        "With batches of 3,000 a factor of 1.25 was ahead of margin over the whole curve. Factors of 3 and 10, whose "
+        "candidates were 37 % and all of the pool, were ahead after the first batch and behind after the last.",
+        (SWEEP, CONTROLS),
+        options={"margin_factor": 1.25},
+        decided=True,
+    ),
+    Rule(
+        "near-copies, small batch",
+        ROWS,
+        (*NEAR_COPIES, _invert(LARGE_BATCH)),
+        "margin",
+        "After the first batch no factor was ahead of margin again. With batches of up to 1,000, factors of up to 3 "
+        "were not behind it either.",
+        (SWEEP, CONTROLS),
+    ),
+    Rule(
+        "meaningless clusters",
+        ROWS,
+        (_invert(MEANINGFUL),),
+        "margin",
+        "Rows of one cluster are no more alike than rows of different clusters, as if the clusters were shuffled. What "
+        "shuffled clusters gain is not due to clusters, and did not last.",
+        (CONTROLS,),
+    ),
+    Rule(
+        "loose clusters",
+        ROWS,
+        (ENOUGH_COPIES, _invert(TIGHT)),
+        "margin",
+        "Rows of one cluster are not near-copies, compared with random rows. Where clusters were loose, shuffled "
+        "clusters gained as much as the real ones; that was on pairs, so for rows it is not decided.",
+        ("results/wordlangs-small.md#control-runs", "results/wordlangs-typos.md#control-runs"),
+    ),
+    Rule(
+        "few near-copies",
+        ROWS,
+        (
+            _invert(ENOUGH_COPIES),
+            Condition("labels_per_class", ">=", 10, "margin was ahead of random on rows: 10 labels per class, or more"),
+        ),
+        "margin",
+        "Margin was ahead of random, and where few picks share a cluster, cluster-margin was equal to it within a "
+        "fifth of a point.",
+        ("results/cifar10.md", "results/cifar100.md"),
+        decided=True,
+    ),
+    Rule(
+        "margin, rows",
+        ROWS,
+        (),
+        "margin",
+        "Nothing measured on pools of rows is ahead of margin beyond the cases above, and margin was ahead of random.",
+        ("results/cifar10.md", "results/cifar100.md", SWEEP),
+    ),
+    Rule(
+        "few labels, pairs",
+        PAIRS,
+        (Condition("labels_per_class", "<", 7, "bibtex 6.3, corel5k 2.7, delicious 5.1; enron, undecided, 9.4"),),
+        "random",
+        "Margin was behind random, because it leaves out rare classes; all strategies that use margins were, or were "
+        "undecided.",
+        FEW_LABELS,
+        decided=True,
+    ),
+    Rule(
+        "large batch, pairs",
+        PAIRS,
+        (
+            Condition("labels_per_class", ">=", 90, "tmc2007 has 91, wordlangs-distinct 1,190; enron, undecided, 9.4"),
+            Condition("batch_to_labels", ">=", 1.25, "tmc2007 1.25, wordlangs-distinct 2; undecided there at 0.4"),
+        ),
+        "stochastic-margin",
+        "A draw by margins was ahead of the lowest margins.",
+        ("results/tmc2007.md", "results/wordlangs-distinct.md"),
+        options={"power": 1.0},
+        decided=True,
+    ),
+    Rule(
+        "small batch, pairs",
+        PAIRS,
+        (
+            Condition("labels_per_class", ">=", 400, "wordlangs-small has 476; tmc2007, undecided, 91"),
+            Condition("batch_to_labels", "<", 1.25, "wordlangs-small 0.5"),
+        ),
+        "margin",
+        "Margin was ahead of random, and nothing was ahead of margin.",
+        ("results/wordlangs-small.md",),
+        decided=True,
+    ),
+    Rule(
+        "draw, pairs",
+        PAIRS,
+        (),
+        "stochastic-margin",
+        "Which strategy is best here was not decided. A draw by margins was behind the lowest margins nowhere, and "
+        "ahead on four pools of pairs.",
+        ("results.md#overview",),
+        options={"power": 1.0},
+    ),
+)
+
+HAS_CLUSTERS = Condition("n_clusters", ">=", 1, "clusters are given")
+NOTES = (
+    Rule(
+        "factor 10",
+        ROWS,
+        (HAS_CLUSTERS,),
+        None,
+        "A margin factor of 10, the default of cluster-margin, was ahead of margin over the whole curve nowhere, and "
+        "behind after the fourth batch of 1,000 and of 3,000.",
+        (SWEEP,),
+    ),
+    Rule(
+        "candidates cover the pool",
+        BOTH,
+        (Condition("batch_to_pool", ">=", 0.1, "10 times the batch is all that is unlabeled"),),
+        None,
+        "With a factor of 10 everything unlabeled is a candidate, so margins play no part.",
+        (SWEEP, "results/wordlangs-million.md"),
+    ),
+    Rule(
+        "stochastic margin, rows",
+        ROWS,
+        (Condition("batch_to_labels", ">=", 2.5, "covtype: batches of 50,000 after 20,000 labels"),),
+        None,
+        "For batches that are large compared with the labels so far, stochastic-margin is worth a comparison: "
+        "undecided, but above margin on covtype.",
+        ("results/covtype.md",),
+    ),
+    Rule(
+        "clusters of pairs",
+        PAIRS,
+        (HAS_CLUSTERS,),
+        None,
+        "No strategy with clusters is advised for pairs: shuffled clusters matched the gain of "
+        "cluster-margin-pairs, and the two-step cluster-margin was behind margin where margin was ahead of random.",
+        ("results/wordlangs-typos.md#control-runs", "results/wordlangs-small.md"),
+    ),
+    Rule(
+        "classes without labels",
+        BOTH,
+        (Condition("classes_without_labels", ">=", 1, "one class is enough"),),
+        None,
+        "A model does not predict classes that it has never seen, so no strategy that uses its margins asks about "
+        "them.",
+        FEW_LABELS,
+    ),
+    Rule(
+        "classes without a question, pairs",
+        PAIRS,
+        (Condition("unasked_classes", ">=", 1, "one class is enough"),),
+        None,
+        "The margin batch leaves out classes. A class_quota for cluster-margin-pairs makes up for part of what that "
+        "costs; random made up for more.",
+        FEW_LABELS,
+    ),
+    Rule(
+        "classes without a question, rows",
+        ROWS,
+        (Condition("unasked_classes", ">=", 1, "one class is enough"),),
+        None,
+        "The margin batch has no row for which some of the classes are among the two most likely ones.",
+        (),
+    ),
+)

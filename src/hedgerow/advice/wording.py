@@ -1,0 +1,171 @@
+"""Advice in words: for people on a terminal, and the conditions of rules with what was measured."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from hedgerow.advice.records import Measurements, SimulatedBatch
+from hedgerow.advice.rules import Condition, Rule
+
+WIDTH = 100
+PERCENT = {"margin_sharing", "candidates_to_pool", "batch_to_pool"}
+WORDS = {
+    "batch_to_pool": "the batch as a share of what is unlabeled",
+    "batch_to_labels": "the batch, in multiples of the labels so far",
+    "labels_per_class": "labels per class",
+    "margin_sharing": "picks of the margin batch that share a cluster",
+    "agreement": "how alike margins are within a cluster",
+    "tightness": "distance within clusters over distance of random rows",
+    "candidates_to_pool": "3 times the batch, as a share of what is unlabeled",
+    "n_clusters": "clusters",
+    "unasked_classes": "classes that the margin batch does not ask about",
+    "classes_without_labels": "classes without labels",
+}
+GIVEN_AS = {  # how to give what a measurement needs
+    "margin_sharing": "clusters (--clusters FILE)",
+    "agreement": "clusters (--clusters FILE)",
+    "tightness": "embeddings (--embeddings FILE)",
+    "batch_to_labels": "what is labeled so far (--labeled FILE)",
+    "labels_per_class": "what is labeled so far (--labeled FILE), and with margins the number of classes (--classes)",
+}
+
+
+def name_choice(strategy: str, options: Mapping[str, float]) -> str:
+    """cluster-margin, margin_factor 3."""
+    return ", ".join([strategy, *(f"{name} {value:g}" for name, value in options.items())])
+
+
+def show_value(name: str, value: float | None) -> str:
+    """A measurement as a person writes it."""
+    if value is None:
+        return "not known"
+    return f"{100 * value:.0f} %" if name in PERCENT else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def list_conditions(rule: Rule, measured: Measurements) -> tuple[str, ...]:
+    """The conditions of a rule, each with what was measured."""
+    return tuple(_show_condition(condition, measured) for condition in rule.conditions)
+
+
+def _show_condition(condition: Condition, measured: Measurements) -> str:
+    name = condition.measurement
+    value, sign = show_value(name, measured.find(name)), {"<": "below", ">=": "at least"}[condition.sign]
+    return f"{WORDS[name]}: {value} ({sign} {show_value(name, condition.threshold)})"
+
+
+def list_missing(untested: Iterable[Rule], measured: Measurements) -> tuple[str, ...]:
+    """What to give so that these rules can be tested, each thing once, with the rules that need it."""
+    needed: dict[str, list[str]] = {}
+    for rule in untested:
+        for condition in rule.conditions:
+            if condition.holds(measured) is None:
+                rules = needed.setdefault(GIVEN_AS[condition.measurement], [])
+                if rule.name not in rules:
+                    rules.append(rule.name)
+    return tuple(f"{what}, for the rules: {'; '.join(rules)}" for what, rules in needed.items())
+
+
+def explain(advice: Any) -> str:
+    """The advice, its reasons, and all measurements."""
+    lines = [f"Advice: {advice.choice}", ""]
+    lines += _wrap(f"Rule: {advice.reason.rule}. " + ("" if advice.decided else "Undecided. ") + advice.reason.text)
+    lines += [f"  - {one}" for one in advice.reason.conditions]
+    lines += _cite(advice.reason.evidence)
+    if advice.notes:
+        lines += ["", "Notes:"]
+        for note in advice.notes:
+            lines += _wrap(note.text, "  - ")
+            lines += [f"      {one}" for one in note.conditions if not one.startswith("clusters:")]
+            lines += _cite(note.evidence, "    ")
+    if advice.missing:
+        lines += ["", "Not given, so some rules could not be tested:"]
+        for one in advice.missing:
+            lines += _wrap(one, "  - ")
+    lines += ["", "Measured:", *_list_facts(advice.measurements), "", *_list_batches(advice.measurements)]
+    return "\n".join(lines)
+
+
+def _wrap(text: str, bullet: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet))
+
+
+def _cite(evidence: tuple[str, ...], indent: str = "") -> list[str]:
+    return _wrap("Evidence: " + ", ".join(f"docs/{one}" for one in evidence), f"  {indent}") if evidence else []
+
+
+def _list_facts(measured: Measurements) -> Iterator[str]:
+    """The measurements that are not of a batch, one per line."""
+    unit = f"{measured.unit}s"
+    yield _fact("pool", f"{measured.n:,} {unit}, {measured.unlabeled:,} unlabeled, {measured.labeled:,} labeled")
+    if measured.without_predictions:
+        yield _fact("", f"{measured.without_predictions:,} {unit} without predictions are left out")
+    of_labels = "" if measured.batch_to_labels is None else f"{measured.batch_to_labels:.3g} times the labels so far, "
+    share = f"{100 * measured.batch_to_pool:.3g} % of what is unlabeled"
+    yield _fact("batch", f"{measured.k:,} {unit}: {of_labels}{share}")
+    if measured.classes is not None:
+        yield _fact("classes", _describe_classes(measured))
+    if measured.unasked_classes is not None:
+        asked = f"not about {measured.unasked_classes:,} of the classes; {100 * (measured.largest_class or 0):.0f} %"
+        yield _fact("margin batch", f"{asked} about the most frequent one")
+    if measured.n_clusters is not None:
+        size = f"{measured.n_clusters:,} of {measured.average_size:.3g} rows on average"
+        yield _fact("clusters", f"{size}; margins agree within them by {show_value('', measured.agreement)} (0 to 1)")
+    if measured.close_distance is not None:
+        near = f"{measured.close_distance:.3g} between two rows of a cluster, {measured.usual_distance:.3g} of the pool"
+        compared = f"picks up to the former apart are close ({measured.close_count:,} compared with all)"
+        yield _fact("distances", f"{near} (medians); {compared}")
+    if measured.calibration is not None:
+        yield from _describe_calibration(measured)
+
+
+def _describe_classes(measured: Measurements) -> str:
+    text = f"{measured.classes:,}"
+    if measured.labels_per_class is not None:
+        text += f", {measured.labels_per_class:.3g} labels per class"
+    if measured.fewest_labels is not None:
+        kind = "labels" if measured.unit == "row" else "answers yes"
+        text += f"; the rarest has {measured.fewest_labels:,}, {measured.classes_without_labels:,} have no {kind}"
+    return text
+
+
+def _describe_calibration(measured: Measurements) -> Iterator[str]:
+    found = measured.calibration
+    assert found is not None
+    where = "holdout" if found.source == "holdout" else f"labeled {measured.unit}s"
+    yield _fact("calibration", f"error {found.error:.3f}, accuracy {found.accuracy:.3f}, on {found.count:,} {where}")
+    if found.source == "labeled":
+        yield _fact("", "a model looks better than it is on what it was trained on: use a holdout (--holdout)")
+
+
+def _fact(name: str, text: str) -> str:
+    return "\n".join(textwrap.wrap(text, WIDTH, initial_indent=f"  {name:<13} ", subsequent_indent=" " * 16))
+
+
+def _list_batches(measured: Measurements) -> Iterator[str]:
+    """The simulated batches as a table, with what shuffled clusters would give a margin batch."""
+    if measured.n_clusters is None:
+        yield "Without clusters, near-copies in a batch are not known."
+        return
+    has_close = any(one.close is not None for one in measured.batches)
+    heads = [f"batch of {measured.k:,}", "share a cluster", "clusters per 100", "alone", "candidates"]
+    rows = [heads + (["close"] if has_close else [])]
+    for one in measured.batches:
+        rows.append(_tabulate(one, has_close))
+        if one.strategy == "margin":
+            by_chance = [_percent(measured.chance_sharing), f"{measured.chance_clusters_per_100 or 0:.0f}"]
+            rows.append(["  if clusters were shuffled", *by_chance, "", "", *([""] if has_close else [])])
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    for first, *others in rows:
+        cells = [f"{text:>{width}}" for text, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join([f"{first:<{widths[0]}}", *cells]).rstrip()
+
+
+def _tabulate(one: SimulatedBatch, has_close: bool) -> list[str]:
+    name = one.strategy + ("" if one.margin_factor is None else f", factor {one.margin_factor:g}")
+    candidates = "" if one.candidates is None else f"{one.candidates:,}"
+    row = [name, _percent(one.sharing), f"{one.clusters_per_100 or 0:.0f}", _percent(one.alone), candidates]
+    return row + ([_percent(one.close)] if has_close else [])
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"
