@@ -21,12 +21,14 @@ from hedgerow.errors import StoreError
 from hedgerow.progress import Progress, watch
 from hedgerow.theory.measurements import Row, Run
 from hedgerow.theory.parts import Part, run_parts
+from hedgerow.theory.rectangles import RECTANGLES
 from hedgerow.theory.samplers import SAMPLERS, Sampler, sample
-from hedgerow.theory.thresholds import THRESHOLDS
+from hedgerow.theory.segments import SEGMENTS
+from hedgerow.theory.thresholds import CLUSTERS, THRESHOLDS
 
 __all__ = ["SAMPLERS", "STUDIES", "Sampler", "run_study", "sample"]
 
-STUDIES: Mapping[str, Sequence[Part]] = {"beta": (THRESHOLDS,)}
+STUDIES: Mapping[str, Sequence[Part]] = {"beta": (THRESHOLDS, CLUSTERS, SEGMENTS, RECTANGLES)}
 
 
 def run_study(

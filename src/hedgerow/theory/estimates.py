@@ -8,10 +8,12 @@ slow terms (the exact value for quantiles is 1 / beta = H_{k+1} k / (k + 1), abo
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+Row = dict[str, Any]
 Values = npt.NDArray[np.float64]
 RESAMPLES = 1000
 CONFIDENCE = 0.95
@@ -42,6 +44,19 @@ class Fit:
 
     limit: Estimate
     offset: Estimate
+
+
+def group_rows(rows: Sequence[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
+    """The rows by their values in these columns; one that a row lacks counts as empty text."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.get(name, "") for name in columns), []).append(row)
+    return groups
+
+
+def column(rows: Sequence[Row], name: str) -> list[float]:
+    """The values of a column."""
+    return [row[name] for row in rows]
 
 
 def estimate_ratio(ours: Sequence[float], uniform: Sequence[float]) -> Estimate:

@@ -8,6 +8,7 @@ the order, or on which other cells there are.
 
 import csv
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -66,6 +67,11 @@ class Run:
         rows = [row for some in measured for row in some]
         write_rows(self.folder / f"{table}.csv", rows)
         return rows
+
+
+def name_cell(*parts: Any) -> str:
+    """The name of a cell from what tells it apart."""
+    return re.sub(r"[^\w.+]+", "-", " ".join(map(str, parts))).strip("-")
 
 
 def measure_cell(held: Path, seed: int, cell: Cell) -> list[Row]:

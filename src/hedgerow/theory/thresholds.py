@@ -12,25 +12,25 @@ can be drawn without the others (`draw_neighbors`): n = k^2 is measured for k of
 """
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.report import draw_curves
-from hedgerow.theory.estimates import estimate_ratio, fit_limit
-from hedgerow.theory.measurements import Cell, Row
+from hedgerow.theory.estimates import column, estimate_ratio, fit_limit, group_rows
+from hedgerow.theory.measurements import Cell, Row, name_cell
 from hedgerow.theory.parts import Part
-from hedgerow.theory.samplers import SAMPLERS, Clustered, Quantiles, Sampler
+from hedgerow.theory.samplers import SAMPLERS, Clustered, Quantiles, Sampler, cut_line
 
 Values = npt.NDArray[np.float64]
 
 SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)  # k
-QUICK_SIZE = 10_000  # the largest k of the quick version
+QUICK_SIZE = 3_000  # the largest k of the quick version
 SWEEP_SIZE = 1_000  # k of the sweep over the size of the pool
 FACTORS = (1.25, 2.0, 5.0, 10.0, 30.0, 100.0, 1000.0)  # n / k of that sweep
+MOST_DENSE = 100_000  # the largest k for which 100 k points are clustered
 GAMMA = 10  # n / k otherwise, as in the paper's experiments
 FIT_FROM = 1_000  # smaller k are left out of the fits: terms that vanish for large k still count there
 EPSILON = "cluster-margin, epsilon 1/k"
@@ -113,45 +113,42 @@ def list_cells(quick: bool) -> list[Cell]:
     for k in SIZES:
         if quick and k > QUICK_SIZE:
             continue
-        many, few = min(200, max(60, 10**7 // k)), min(200, max(12, 2 * 10**6 // k))
+        many, few = min(100, max(60, 10**7 // k)), min(100, max(12, 2 * 10**6 // k))
         cells += [
             _cell("any pool", "uniform", k, k, many),
             _cell("n = k^2", "quantiles", k, k * k, many, whole=False),
             _cell("n = 10 k", "quantiles", k, GAMMA * k, many, whole=False),
             _cell("n = 10 k", EPSILON, k, GAMMA * k, few),
         ]
+        if k <= MOST_DENSE:
+            cells.append(_cell("n = 100 k", EPSILON, k, 100 * k, min(40, few)))
     factors = [factor for factor in FACTORS if not quick or factor <= GAMMA]
     for n in (int(factor * SWEEP_SIZE) for factor in factors):
-        cells += [_cell("n varies", name, SWEEP_SIZE, n, 30) for name in ("quantiles", EPSILON, "farthest-first")]
+        cells += [_cell("n varies", name, SWEEP_SIZE, n, 20) for name in ("quantiles", EPSILON, "farthest-first")]
     return cells
 
 
 def _cell(setting: str, sampler: str, k: int, n: int, trials: int, *, whole: bool = True) -> Cell:
-    name = re.sub(r"\W+", "-", f"{setting} {sampler} {k} {n}")
     given = {"sampler": sampler, "k": k, "n": n, "trials": trials, "whole": whole}
-    return Cell(name, measure_line, given, {"setting": setting, "sampler": sampler, "k": k, "n": n})
+    labels = {"setting": setting, "sampler": sampler, "k": k, "n": n}
+    return Cell(name_cell(*labels.values()), measure_line, given, labels)
 
 
 def summarize(rows: list[Row]) -> list[Row]:
     """beta by setting, sampler, k and n, for the worst threshold and for a random one; and the limits of beta log k."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["setting"], row["sampler"], row["k"], row["n"]), []).append(row)
-    uniform = {key[2]: some for key, some in groups.items() if key[1] == "uniform"}
+    groups = group_rows(rows, ("setting", "sampler", "k", "n"))
+    uniform = {key[2]: groups.pop(key) for key in list(groups) if key[1] == "uniform"}
     summary = []
     for (setting, sampler, k, n), some in groups.items():
         beta, mean = (estimate_ratio(column(some, of), column(uniform[k], of)) for of in ("largest", "mean"))
         summary.append(
             {"setting": setting, "sampler": sampler, "k": k, "n": n, "trials": len(some)}
             | {"beta": beta.value, "low": beta.low, "high": beta.high, "beta log k": beta.value * math.log(k)}
+            | {"diameter": float(np.mean(column(some, "largest")))}
+            | {"uniform diameter": float(np.mean(column(uniform[k], "largest")))}
             | {"mean beta": mean.value, "mean low": mean.low, "mean high": mean.high}
         )
     return summary + _fit_all(groups, uniform)
-
-
-def column(rows: Sequence[Row], name: str) -> list[float]:
-    """The values of a column."""
-    return [row[name] for row in rows]
 
 
 def _fit_all(groups: Mapping[tuple[Any, ...], list[Row]], uniform: Mapping[int, list[Row]]) -> list[Row]:
@@ -163,7 +160,7 @@ def _fit_all(groups: Mapping[tuple[Any, ...], list[Row]], uniform: Mapping[int, 
             for key, some in groups.items()
             if key[:2] == (setting, sampler) and key[2] >= FIT_FROM
         }
-        if sampler == "uniform" or len(ours) < 2:
+        if len(ours) < 2:
             continue
         limit = fit_limit(ours, {k: column(uniform[k], "largest") for k in ours}).limit
         fits.append(
@@ -174,7 +171,7 @@ def _fit_all(groups: Mapping[tuple[Any, ...], list[Row]], uniform: Mapping[int, 
 
 def draw(summary: list[Row]) -> dict[str, str]:
     """beta log k over k; beta for a random threshold over k; beta over the size of the pool."""
-    curves = [row for row in summary if "limit" not in row and row["sampler"] != "uniform"]
+    curves = [row for row in summary if "limit" not in row]
     over_k = [row for row in curves if row["setting"] != "n varies"]
     varied = [row for row in curves if row["setting"] == "n varies"]
     named = [(f"{row['sampler']}, {row['setting']}", row) for row in over_k]
@@ -195,3 +192,51 @@ def _point(name: str, row: Row, of: str, factor: float) -> tuple[str, float, flo
 
 
 THRESHOLDS = Part("thresholds", list_cells, summarize, draw)
+
+
+# The clusters themselves.
+
+
+def measure_clusters(rng: np.random.Generator, *, k: int, n: int, trials: int) -> list[Row]:
+    """The number of clusters of n uniform points at epsilon = 1 / k, over k, and the widest, times k."""
+    rows = []
+    for trial in range(trials):
+        points = np.sort(rng.random(n))
+        labels = cut_line(points, 1 / k)
+        first = np.flatnonzero(np.diff(labels, prepend=-1))
+        widths = points[np.append(first[1:], n) - 1] - points[first]
+        rows.append({"trial": trial, "clusters": len(first) / k, "widest": k * float(widths.max())})
+    return rows
+
+
+def list_cluster_cells(quick: bool) -> list[Cell]:
+    """The clusters of 10 k and of 100 k points."""
+    cells = []
+    for factor in (GAMMA, 100):
+        for k in SIZES:
+            if k > (QUICK_SIZE if quick else MOST_DENSE if factor > GAMMA else SIZES[-1]):
+                continue
+            labels = {"setting": f"n = {factor} k", "k": k, "n": factor * k}
+            given = {"k": k, "n": factor * k, "trials": min(20, max(4, 10**6 // k))}
+            cells.append(Cell(name_cell(*labels.values()), measure_clusters, given, labels))
+    return cells
+
+
+def summarize_clusters(rows: list[Row]) -> list[Row]:
+    """The mean number of clusters and the widest cluster of any trial, by k and n."""
+    return [
+        {"setting": setting, "k": k, "n": n, "trials": len(some)}
+        | {"clusters / k": float(np.mean(column(some, "clusters"))), "widest times k": max(column(some, "widest"))}
+        for (setting, k, n), some in group_rows(rows, ("setting", "k", "n")).items()
+    ]
+
+
+def draw_clusters(summary: list[Row]) -> dict[str, str]:
+    """Both over k, in units of the paper's claim: k clusters, of a width of at most 2 / k."""
+    points: list[tuple[str, float, float, float | None]] = []
+    for name in ("clusters / k", "widest times k"):
+        points += [(f"{name}, {row['setting']}", row["k"], row[name], None) for row in summary]
+    return {"widths": draw_curves(points, x="k", y="clusters / k, and width times k", log=True)}
+
+
+CLUSTERS = Part("clusters", list_cluster_cells, summarize_clusters, draw_clusters)
