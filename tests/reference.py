@@ -1,7 +1,7 @@
 """The slow and obvious versions that the fast ones are held against."""
 
 from collections import Counter
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, product
 
 import numpy as np
 
@@ -223,3 +223,36 @@ def judge(counts, law):
     rare = [cell for cell in cells if cell[1] < 5]
     cells = [cell for cell in cells if cell[1] >= 5] + ([tuple(np.sum(rare, axis=0))] if rare else [])
     return chi2.sf(sum((seen - expected) ** 2 / expected for seen, expected in cells), len(cells) - 1)
+
+
+def version_space_of_thresholds(picked, true, grid):
+    """The thresholds of a grid that label the points as the true one does: 1 at and beyond the threshold."""
+    return [v for v in grid if all((point >= v) == (point >= true) for point in picked)]
+
+
+def rectangle_diameters(points):
+    """(largest, nested): the largest difference of any two rectangles [0, v] that hold the same points, by trying all.
+
+    A side ends at a point's coordinate, with the point or just before it, at 0 or at 1. nested: of two rectangles where
+    one contains the other.
+    """
+    sides = [[(0.0, True), (1.0, True), *((c, held) for c in axis for held in (True, False))] for axis in points.T]
+    rectangles = [(np.array([c for c, _ in v]), hold_points(points, v)) for v in product(*sides)]
+    largest = nested = 0.0
+    for v, held in rectangles:
+        for w, other in rectangles:
+            if held == other:
+                difference = v.prod() + w.prod() - 2 * np.minimum(v, w).prod()
+                largest = max(largest, difference)
+                if (v <= w).all():
+                    nested = max(nested, difference)
+    return largest, nested
+
+
+def hold_points(points, rectangle):
+    """The rows of the points in a rectangle, given as (end, whether the end belongs to it) per axis."""
+    return frozenset(
+        row
+        for row, point in enumerate(points)
+        if all(x < c or (held and x == c) for x, (c, held) in zip(point, rectangle, strict=True))
+    )

@@ -28,6 +28,7 @@ from hedgerow.pairs import PAIR_STRATEGIES, Pairs, select_pairs
 from hedgerow.scores import entropies, margins
 from hedgerow.strategies import STRATEGIES, ClusterMargin, CoreSet, StochasticMargin, centers, select
 from hedgerow.strategies.cluster_margin import ROW_MARGINS
+from hedgerow.theory.rectangles import find_largest, search_largest
 from hedgerow.theory.samplers import cut_line
 
 FLOATS = (np.float32, np.float64)
@@ -83,6 +84,8 @@ def _list_calls() -> Iterator[Callable[[], Any]]:
     yield partial(_cover_pool, pool.astype(np.float32))
     yield partial(_split_pool, rng.random((2 * centers.LEAST_STRETCH, 2), np.float32))
     yield partial(cut_line, rng.random(SOME), 0.1)
+    yield partial(find_largest, rng.random((9, 2)))
+    yield partial(search_largest, rng.random((9, 2)), rng)
     yield _read_texts
 
 

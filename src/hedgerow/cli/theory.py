@@ -17,8 +17,8 @@ Engine = Annotated[str, typer.Option(help="Where to run: serial, or processes:N.
 def beta(out: Out, quick: Quick = False, engine: Engine = "serial", seed: Seed = 0, as_json: Json = False) -> None:
     """Measure beta: how much smaller a sampler makes the version space than uniform sampling.
 
-    For thresholds on a line, points on a segment, and rectangles. Writes one CSV file per table, with one row per trial,
-    its summary, and figures.
+    For thresholds on a line, points on a segment, and rectangles. Writes one CSV file per table with one row per
+    trial, its summary, and figures.
     """
     _run("beta", out, quick, engine, seed, as_json)
 

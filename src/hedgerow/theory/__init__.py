@@ -19,6 +19,7 @@ from pathlib import Path
 from hedgerow import checks
 from hedgerow.errors import StoreError
 from hedgerow.progress import Progress, watch
+from hedgerow.theory.beta import measure_beta
 from hedgerow.theory.measurements import Row, Run
 from hedgerow.theory.parts import Part, run_parts
 from hedgerow.theory.rectangles import RECTANGLES
@@ -26,7 +27,7 @@ from hedgerow.theory.samplers import SAMPLERS, Sampler, sample
 from hedgerow.theory.segments import SEGMENTS
 from hedgerow.theory.thresholds import CLUSTERS, THRESHOLDS
 
-__all__ = ["SAMPLERS", "STUDIES", "Sampler", "run_study", "sample"]
+__all__ = ["SAMPLERS", "STUDIES", "Sampler", "measure_beta", "run_study", "sample"]
 
 STUDIES: Mapping[str, Sequence[Part]] = {"beta": (THRESHOLDS, CLUSTERS, SEGMENTS, RECTANGLES)}
 

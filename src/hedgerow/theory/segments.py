@@ -109,7 +109,7 @@ def draw(summary: list[Row]) -> dict[str, str]:
             factor = math.log(row["k"])
             points.append((row["sampler"], row["k"], factor * row["beta"], factor * (row["high"] - row["low"]) / 2))
         bounds = {row["k"]: math.log(row["k"]) * row["bound"] for row in rows}
-        points += [("no sampler is below", k, bound, None) for k, bound in bounds.items()]
+        points += [("least of any sampler", k, bound, None) for k, bound in bounds.items()]
         figures[positions] = draw_curves(points, x="k", y="beta log k", log=True)
     return figures
 

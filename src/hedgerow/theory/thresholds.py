@@ -175,7 +175,7 @@ def draw(summary: list[Row]) -> dict[str, str]:
     over_k = [row for row in curves if row["setting"] != "n varies"]
     varied = [row for row in curves if row["setting"] == "n varies"]
     named = [(f"{row['sampler']}, {row['setting']}", row) for row in over_k]
-    bound = [("no sampler is below", row["k"], math.log(row["k"]) / _harmonic(row["k"] + 1), None) for row in over_k]
+    bound = [("least of any sampler", row["k"], math.log(row["k"]) / _harmonic(row["k"] + 1), None) for row in over_k]
     worst = [_point(name, row, "", math.log(row["k"])) for name, row in named] + list(dict.fromkeys(bound))
     floor = [("the pool itself", row["n"], expect_largest(row["n"]) / expect_largest(row["k"]), None) for row in varied]
     pools = [(row["sampler"], row["n"], row["beta"], (row["high"] - row["low"]) / 2) for row in varied]
