@@ -102,6 +102,17 @@ def test_cluster_of_a_subset(files: Path, run: Run, subset: str) -> None:
     assert pq.read_table("out.parquet")["cluster"].to_pylist() == expected.labels.tolist()
 
 
+def test_cluster_of_a_subset_by_the_distance_to_the_centroid(files: Path, run: Run) -> None:
+    more = ["--method", "assign", "--subset", 0.25, "--join-by", "centroid", "--centroids"]
+    answer = run("cluster", "pool.parquet", "-o", "out.parquet", *more, "--json")
+    expected = hr.cluster(files / "pool.parquet", method=hr.Assign(0.25, join_by="centroid"))
+    assert json.loads(answer.out)["join_by"] == "centroid"
+    kept = hr.Clusters.load("out.parquet")
+    np.testing.assert_array_equal(kept.labels, expected.labels)
+    new = np.load("pool.npy")[50:90] + 0.1
+    np.testing.assert_array_equal(kept.assign(new), expected.assign(new))
+
+
 def test_cluster_in_rounds_with_zeros_and_centroids(files: Path, run: Run) -> None:
     points = np.load("pool.npy")
     points[[3, 9]] = 0
@@ -132,6 +143,8 @@ def test_cluster_in_rounds_with_zeros_and_centroids(files: Path, run: Run) -> No
         (["pool.npy", "--subset", 0.5], 1, ["subset goes with method='assign'"]),
         (["pool.npy", "--method", "assign", "--subset", "none.txt"], 1, ["none.txt does not exist"]),
         (["pool.npy", "--method", "assign", "--subset", 2], 1, ["at most 1"]),
+        (["pool.npy", "--method", "assign", "--join-by", "center"], 1, ["unknown join_by", "centroid"]),
+        (["pool.npy", "--join-by", "centroid"], 1, ["join_by goes with method='assign'"]),
         (["pool.npy", "--metric", "euclidean", "--centroids"], 1, ["--centroids needs the metric"]),
         (["pool.npy", "--bogus"], 2, ["--bogus"]),
         ([], 2, ["POOL"]),

@@ -50,6 +50,72 @@ def test_every_other_point_goes_to_its_nearest_cluster_or_stays_alone(points, me
     assert (clusters.sizes[clusters.labels[rest][alone]] == 1).all()
 
 
+def centroid_distances(points, clusters, new):
+    """The distance (m, n_clusters) of each new point to the centroid of each cluster, as in the paper."""
+    from scipy.spatial.distance import cdist
+
+    rows = points.astype(np.float64)
+    if clusters.metric == "cosine":
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    centroids = [rows[clusters.labels == c].mean(axis=0) for c in range(clusters.n_clusters)]
+    return cdist(new.astype(np.float64), centroids, clusters.metric)
+
+
+@pytest.mark.parametrize(
+    ("metric", "threshold"), [("cosine", 0.1), ("cosine", 0.3), ("sqeuclidean", 0.4), ("sqeuclidean", 1.0)]
+)
+def test_points_may_join_by_the_distance_to_the_centroid(points, metric, threshold):
+    rows = SUBSETS["rows"]
+    rest = np.setdiff1d(np.arange(600), rows)
+    given = {"metric": metric, "threshold": threshold}
+    clusters = hr.cluster(points, method=hr.Assign(rows, join_by="centroid"), **given)
+    part = hr.cluster(points[rows], method="certified", **given)
+    pairs = np.unique(np.column_stack([part.labels, clusters.labels[rows]]), axis=0)
+    assert len(pairs) == part.n_clusters
+    distance = centroid_distances(points[rows], part, points[rest])
+    alone = distance.min(axis=1) > threshold
+    nearest = pairs[distance.argmin(axis=1), 1]
+    np.testing.assert_array_equal(clusters.labels[rest][~alone], nearest[~alone])
+    assert (clusters.sizes[clusters.labels[rest][alone]] == 1).all()
+    average = hr.cluster(points, method="assign", subset=rows, join_by="average", **given)
+    assert (average.labels != clusters.labels).any()
+    assert average.n_clusters >= clusters.n_clusters  # a centroid is never farther than the members are on average
+
+
+@pytest.mark.parametrize(("join_by", "labels"), [("average", [0, 0, 1, 2]), ("centroid", [0, 0, 1, 0])])
+def test_the_centroid_of_two_points_is_nearer_than_they_are_on_average(join_by, labels):
+    """2.9 is (2.9 - 1)^2 = 3.61 from the centroid of 0 and 2, and (8.41 + 0.81) / 2 = 4.61 from them on average."""
+    given = {"threshold": 4, "metric": "sqeuclidean", "method": "assign", "subset": [0, 1, 2], "slack": 1}
+    assert hr.cluster([[0], [2], [5], [2.9]], join_by=join_by, **given).labels.tolist() == labels
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+def test_new_points_join_by_the_rule_of_their_clusters_also_after_loading(points, metric, tmp_path):
+    given = {"subset": 0.3, "metric": metric, "average_size": 6}
+    clusters = hr.cluster(points, method="assign", join_by="centroid", **given)
+    assert clusters.average_size >= 6
+    new = points[:200] + np.float32(0.05)
+    distance = centroid_distances(points, clusters, new)
+    found = clusters.find_nearest(new)
+    np.testing.assert_allclose(found.distances, distance.min(axis=1), rtol=1e-4, atol=1e-6)
+    clear = np.abs(distance.min(axis=1) - clusters.threshold) > 1e-5
+    np.testing.assert_array_equal(found.joined[clear], (distance.min(axis=1) <= clusters.threshold)[clear])
+    np.testing.assert_array_equal(found.labels[found.joined], distance.argmin(axis=1)[found.joined])
+    clusters.save(tmp_path / "clusters.parquet", centroids=True)
+    loaded = hr.Clusters.load(tmp_path / "clusters.parquet")
+    assert (loaded.join_by, loaded.settings()["join_by"]) == ("centroid", "centroid")
+    np.testing.assert_array_equal(loaded.assign(new), found.labels)
+
+
+def test_a_centroid_without_a_direction_is_never_the_nearest():
+    pool = np.array([[1, 0], [-1, 0], [0, 1], [0.1, 1]])
+    clusters = hr.cluster(pool, method="assign", subset=[0, 1, 2], join_by="centroid", threshold=2.0)
+    assert clusters.n_clusters == 1  # a threshold that holds everything
+    assert clusters.assign([[1, 0.1]]).tolist() == [0]
+    opposite = hr.cluster(pool[:2], method="assign", subset=1.0, join_by="centroid", threshold=2.0)
+    assert opposite.assign(pool).tolist() == [1, 2, 3, 4]
+
+
 def test_a_subset_of_all_is_certified_linkage(points):
     whole = hr.cluster(points, method="assign", subset=1.0)
     certified = hr.cluster(points, method="certified")
@@ -85,6 +151,7 @@ def test_the_default_subset_is_drawn_by_the_seed(points):
         ({"subset": [3, 3]}, "more than once"),
         ({"subset": [600]}, "row 600"),
         ({"subset": []}, "no rows"),
+        ({"join_by": "centroids"}, "unknown join_by 'centroids': did you mean 'centroid'"),
         ({"rounds": 2}, "goes with method='multiround'"),
         ({"metric": "euclidean"}, 'not with "euclidean"'),
         ({"threshold": -1}, "at least 0"),

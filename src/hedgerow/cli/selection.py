@@ -48,6 +48,10 @@ def cluster(
             help="For the method assign: the part to cluster, as a fraction (0.1) or a file as for --labeled."
         ),
     ] = None,
+    join_by: Annotated[
+        str | None,
+        typer.Option(help="For the method assign: distance of a point to a cluster, average (default) or centroid."),
+    ] = None,
     rounds: Annotated[int | None, typer.Option(help="For the method multiround: number of rounds. Default: 3.")] = None,
     neighbors: Annotated[int | None, typer.Option(help="Length of the neighbor lists. Default: 15.")] = None,
     slack: Annotated[
@@ -95,6 +99,7 @@ def cluster(
         metric=metric,
         method=method,
         subset=None if subset is None else _read_subset(subset, embeddings.n, embeddings.ids, id_column),
+        join_by=join_by,
         rounds=rounds,
         neighbors=neighbors,
         slack=slack,

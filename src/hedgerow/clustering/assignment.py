@@ -3,16 +3,17 @@
 Average linkage clusters a subset P. Every other point joins its nearest centroid if that is within epsilon_c, else it
 is a cluster of its own. New points of a growing pool are assigned by the same rule.
 
-The distance of a point to a centroid is its average linkage to the cluster: the mean distance to the cluster's members,
-which is the distance to their mean plus their spread around it. So epsilon_c is comparable to a linkage threshold, and
-a point joins a cluster when average linkage would merge the two. For an average size, epsilon_c is the smallest that
-reaches it, also over the cuts of P, as estimated from a sample of the other points.
+The distance of a point to a cluster is its average linkage to it: the mean distance to the cluster's members, which is
+the distance to their mean plus their spread around it. So epsilon_c is comparable to a linkage threshold, and a point
+joins a cluster when average linkage would merge the two. With join_by="centroid" it is the distance to the mean alone,
+which is what the appendix says. For an average size, epsilon_c is the smallest that reaches it, also over the cuts of
+P, as estimated from a sample of the other points.
 
 Up to `FEW` centroids the search is exact. More are sorted into cells, and a point is compared with those of the
 `PROBES` nearest cells.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -58,6 +59,23 @@ class Centroids:
     def __len__(self) -> int:
         return len(self.means)
 
+    def join_by(self, rule: str, metric: str) -> "Centroids":
+        """The centroids for the rule "average": as they are; for "centroid": as points, without spread.
+
+        The cosine distance of a point to a centroid is that to its direction. A centroid without one, at the origin, is
+        never the nearest.
+        """
+        if rule == "average":
+            return self
+        spread = np.where(np.isinf(self.spread), self.spread, np.float32(0))
+        if metric != "cosine":
+            return replace(self, spread=spread)
+        norms = np.sqrt(2 * measure_half(self.means))
+        nowhere = norms <= ROUNDING[np.float32]
+        spread[nowhere] = np.inf
+        means = self.means / np.where(nowhere, 1, norms)[:, None]
+        return replace(self, means=means.astype(np.float32), spread=spread)
+
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
@@ -98,14 +116,18 @@ def cluster_subset(vectors: Vectors, method: Assign, job: hac.Job) -> tuple[npt.
     rows = choose_rows(method.subset, n, job.seed)
     rest = np.setdiff1d(np.arange(n), rows, assume_unique=True)
     most, size = job.cut.most_clusters(n), job.cut.average_size
+
+    def gather(labels: npt.NDArray[np.int32]) -> Centroids:
+        return gather_centroids(vectors, labels, team, rows).join_by(method.join_by, vectors.metric)
+
     cut = job.cut if size is None else hac.Cut(average_size=min(size, max(1, len(rows))))
     tree = hac.grow_tree(vectors.subset(rows, team), Certified(method.neighbors, method.slack), replace(job, cut=cut))
     if most is None:
         limit = job.cut.threshold or 0.0
     else:
-        limit = cut_subset(tree, vectors, rows, rest, most, job.seed, team)
+        limit = cut_subset(tree, vectors, gather, rest, most, job.seed, team)
     labels = tree.cut(threshold=limit)
-    centroids = gather_centroids(vectors, labels, team, rows)
+    centroids = gather(labels)
     nearest, distance = find_nearest(vectors, centroids, team, rest, progress=job.progress)
     if most is not None and len(rest):
         limit = find_reach(distance, most - len(centroids))
@@ -128,7 +150,15 @@ def number_clusters(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     return rank[place]
 
 
-def cut_subset(tree: Dendrogram, vectors: Vectors, rows: Rows, rest: Rows, most: int, seed: int, team: Team) -> float:
+def cut_subset(
+    tree: Dendrogram,
+    vectors: Vectors,
+    gather: Callable[[npt.NDArray[np.int32]], Centroids],
+    rest: Rows,
+    most: int,
+    seed: int,
+    team: Team,
+) -> float:
     """Where to cut the tree of the subset: where epsilon_c for at most `most` clusters in total is smallest.
 
     Few clusters leave room for many single points, but are far from most points; many clusters leave no room. Some
@@ -142,7 +172,7 @@ def cut_subset(tree: Dendrogram, vectors: Vectors, rows: Rows, rest: Rows, most:
         return cuts[0]
     reaches = []
     for cut in cuts:
-        centroids = gather_centroids(vectors, tree.cut(threshold=cut), team, rows)
+        centroids = gather(tree.cut(threshold=cut))
         _, distance = find_nearest(vectors, centroids, team, sample)
         reaches.append(find_reach(distance, int((most - len(centroids)) * len(sample) / len(rest))))
     return cuts[int(np.argmin(reaches))]

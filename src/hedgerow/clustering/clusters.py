@@ -19,7 +19,17 @@ from hedgerow import checks, pool, store
 from hedgerow.clustering import assignment, hac, multiround
 from hedgerow.clustering.assignment import Assignment, Centroids
 from hedgerow.clustering.dendrogram import Dendrogram, make_html
-from hedgerow.clustering.methods import METHODS, Assign, Auto, Certified, Exact, Method, Multiround, read_method
+from hedgerow.clustering.methods import (
+    JOIN_BY,
+    METHODS,
+    Assign,
+    Auto,
+    Certified,
+    Exact,
+    Method,
+    Multiround,
+    read_method,
+)
 from hedgerow.clustering.vectors import Vectors, open_vectors, refuse_zeros, survey_rows
 from hedgerow.errors import InputError, StoreError
 from hedgerow.machine import team as use_team
@@ -37,7 +47,8 @@ class Clusters:
 
     labels: int32 (n,), 0 to n_clusters - 1 in order of first appearance. threshold, metric: where the tree was cut, and
     the distance. method: the name of the method. tree: the merges, unless the method has none or the clusters come from
-    a file. centroids: what `assign` needs. row_ids: where the pool's ids are read from; `ids` reads them.
+    a file. centroids: what `assign` needs. row_ids: where the pool's ids are read from; `ids` reads them. join_by: the
+    distance of a point to a cluster by which points were assigned, and new points are (see `Assign`).
     """
 
     labels: npt.NDArray[np.int32]
@@ -47,6 +58,7 @@ class Clusters:
     tree: Dendrogram | None = None
     centroids: Centroids | None = None
     row_ids: Ids | None = None
+    join_by: str = "average"
 
     def __repr__(self) -> str:
         count = f"{len(self.labels):,} rows in {self.n_clusters:,} clusters of {self.average_size:.4g} on average"
@@ -95,14 +107,16 @@ class Clusters:
             "threshold": self.threshold,
             "metric": self.metric,
             "method": self.method,
+            "join_by": self.join_by,
         }
 
     def assign(self, embeddings: Any, *, threads: int | None = None) -> npt.NDArray[np.int32]:
-        """Labels (m,) of new points (m, d): the nearest cluster by average distance if it is within `threshold`.
+        """Labels (m,) of new points (m, d): the nearest cluster if it is within `threshold`.
 
-        The clusters do not change, and a point within `threshold` of a cluster gets the same label in whatever batch it
-        comes. A point that is farther from all of them is a cluster of its own, numbered from `n_clusters` on in row
-        order. These numbers start again with every call, so they mean nothing beyond it.
+        The distance to a cluster is the mean distance to its members, or with `join_by` "centroid" the distance to its
+        centroid. The clusters do not change, and a point within `threshold` of a cluster gets the same label in
+        whatever batch it comes. A point that is farther from all of them is a cluster of its own, numbered from
+        `n_clusters` on in row order. These numbers start again with every call, so they mean nothing beyond it.
         """
         return self.find_nearest(embeddings, threads=threads).labels
 
@@ -132,7 +146,8 @@ class Clusters:
             vectors = open_vectors(matrix.array(), self.metric, np.float32, team)
             vectors = replace(vectors, center=self.centroids.center, factor=self.centroids.factor)
             rows = np.arange(matrix.n)
-            nearest, distances = assignment.find_nearest(vectors, self.centroids, team, rows, progress=report)
+            centroids = self.centroids.join_by(self.join_by, self.metric)
+            nearest, distances = assignment.find_nearest(vectors, centroids, team, rows, progress=report)
         labels = assignment.number_points(nearest, distances <= self.threshold, self.n_clusters)
         return Assignment(labels.astype(np.int32), distances, self.n_clusters, matrix.ids)
 
@@ -185,6 +200,7 @@ class Clusters:
             settings = json.loads(stored)
             n, threshold, mark = int(settings["n"]), float(settings["threshold"]), settings.get("centroids")
             metric, method = str(settings["metric"]), str(settings["method"])
+            join_by = checks.option(settings.get("join_by", "average"), "join_by", JOIN_BY)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreError(f"{path} has damaged metadata ({error}): save the clusters again") from error
         labels = pool.as_vector(path, "clusters", column="cluster")
@@ -197,6 +213,7 @@ class Clusters:
             method,
             centroids=load_centroids(beside, mark) if mark is not None and beside.exists() else None,
             row_ids=open_ids(path),
+            join_by=join_by,
         )
 
 
@@ -240,6 +257,7 @@ def cluster(
     slack: float | None = None,
     subset: Any = None,
     rounds: int | None = None,
+    join_by: str | None = None,
     zeros: str = "refuse",
     centroids: bool = True,
     ids: Any = None,
@@ -257,7 +275,7 @@ def cluster(
     method: a record or its name, `Exact()`, `Certified()`, or "auto": exact up to 20,000 points, else certified. The
     paper's two accelerations, `Multiround()` and `Assign()`, are farther from true average linkage than certified
     (docs/scaling.md has how far). With a name, the options of the method are keyword arguments: neighbors (15),
-    slack (1.1), subset (0.1), rounds (3).
+    slack (1.1), subset (0.1), join_by ("average"), rounds (3).
     zeros (cosine): rows of zeros have no direction; "refuse" them, or make each a cluster of its own ("singletons").
     centroids: keep what `Clusters.assign` needs for new points, n_clusters x d float32. workdir (exact, certified): a
     folder for finished phases; an interrupted run continues from there. progress: True shows a progress bar; or a
@@ -270,7 +288,7 @@ def cluster(
     if threads is not None:
         checks.integer(threads, "threads", least=1)
     cut = hac.read_cut(threshold, average_size)
-    options = {"neighbors": neighbors, "slack": slack, "subset": subset, "rounds": rounds}
+    options = {"neighbors": neighbors, "slack": slack, "subset": subset, "rounds": rounds, "join_by": join_by}
     chosen = read_method(method, METHODS, options)
     refuse_mismatch(chosen, metric, workdir)
     matrix = pool.open_matrix(embeddings, "embeddings")
@@ -320,7 +338,7 @@ def cut_pool(vectors: Vectors, method: Method, job: hac.Job) -> Clusters:
     threshold, average_size = job.cut.threshold, job.cut.average_size
     if isinstance(method, Assign):
         labels, limit = assignment.cluster_subset(vectors, method, job)
-        return Clusters(labels, limit, vectors.metric, method.name)
+        return Clusters(labels, limit, vectors.metric, method.name, join_by=method.join_by)
     if isinstance(method, Exact):
         # A complete tree costs little more than a part of it, and can be cut anywhere.
         whole = job if average_size is None else replace(job, cut=hac.Cut())

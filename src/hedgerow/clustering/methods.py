@@ -13,6 +13,7 @@ import numpy as np
 from hedgerow import checks
 from hedgerow.errors import InputError
 
+JOIN_BY = ("average", "centroid")
 EXACT_UP_TO = 20_000  # points for which comparing all pairs takes a few seconds
 
 
@@ -68,12 +69,14 @@ class Assign:
     """Certified linkage on a subset; every other point joins its nearest cluster (paper, appendix A.2).
 
     subset: a fraction of the pool in (0, 1], drawn by the seed; or rows; or a bool mask (n,). neighbors, slack: those
-    of `Certified`.
+    of `Certified`. join_by: the distance of a point to a cluster, "average" (the mean distance to its members, which is
+    the average linkage of the two) or "centroid" (the distance to the centroid, as in the paper).
     """
 
     subset: Any = 0.1
     neighbors: int = 15
     slack: float = 1.1
+    join_by: str = "average"
     name: ClassVar[str] = "assign"
 
     def __post_init__(self) -> None:
@@ -84,6 +87,7 @@ class Assign:
                     f"subset must be a fraction of at most 1, a bool mask or a list of rows, got {self.subset}"
                 )
         Certified(self.neighbors, self.slack)
+        checks.option(self.join_by, "join_by", JOIN_BY)
 
 
 @dataclass(frozen=True)
