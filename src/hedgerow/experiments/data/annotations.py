@@ -60,13 +60,15 @@ def annotate(
     negatives: int | None = None,
     weights: npt.NDArray[np.float32] | None = None,
     kinds: npt.NDArray[np.int64] | None = None,
+    scores: npt.NDArray[np.float32] | None = None,
     seed: Any = 0,
 ) -> Annotated:
     """All positive pairs of truth (n, C), a scipy CSR matrix, and `negatives` negative pairs per row.
 
     Negative pairs are drawn without replacement; a row with fewer has all of them. weights (kinds, C) > 0: draw classes
-    by the weights of the row's kind, kinds (n,). negatives None: twice the mean number of positives per row, rounded
-    up. seed: any seed of numpy.
+    by the weights of the row's kind, kinds (n,). scores (n, C): nothing is drawn; the negative pairs of a row are the
+    wrong classes with the highest scores, as if a classifier had proposed them. negatives None: twice the mean number
+    of positives per row, rounded up. seed: any seed of numpy.
     """
     n, classes = truth.shape
     if negatives is None:
@@ -77,8 +79,8 @@ def annotate(
     rows, asked, answers = [], [], []
     for start in range(0, n, step):
         known = truth[start : start + step].toarray() != 0  # (step, C)
-        race = rng.standard_exponential(known.shape, np.float32)
-        if weights is not None and kinds is not None:
+        race = rng.standard_exponential(known.shape, np.float32) if scores is None else -scores[start : start + step]
+        if scores is None and weights is not None and kinds is not None:
             race /= weights[kinds[start : start + step]]
         row, label = np.nonzero(known | _take_first(race, known, negatives))
         rows.append(row + start)

@@ -95,7 +95,7 @@ def load_words(
             f"{held_out:,} words held out and {first:,} for a first model leave none of {len(words):,} for the pool"
         )
     kinds, weights = weigh_languages(words, bits, len(languages))
-    truth = _spread_bits(bits, len(languages))
+    truth = spread_bits(bits, len(languages))
     texts = encode_texts(words)
 
     def take(start: int, stop: int, part: int) -> Annotated:
@@ -149,7 +149,7 @@ def _name_script(letter: str) -> str:
     return FOLDED.get(name, name)
 
 
-def _spread_bits(bits: npt.NDArray[np.uint64], languages: int) -> Any:
+def spread_bits(bits: npt.NDArray[np.uint64], languages: int) -> Any:
     """The bits as a CSR matrix (n, languages) of ones."""
     from scipy.sparse import csr_matrix, vstack
 

@@ -1,0 +1,395 @@
+"""The runs behind docs/savings.md: where do clusters save labels? One thing is varied at a time.
+
+    python experiments/savings.py --scratch FOLDER [--data DATA] [--trials N] [--only LEVEL ...]
+
+Every level is a small experiment with the controls that decide what is due to clusters: margin, random, Cluster-Margin
+(the paper's two steps), our variant over pairs, and both with shuffled clusters. A level has a folder in the scratch
+folder; what is there is not run again, and a larger --trials adds trials. `experiments/savings.json` gets the scores of
+every trial of all levels that are complete so far, and how redundant their first batches are. Levels that need images
+are left out without --data, the folder with the files of CIFAR-100 and SVHN as published.
+
+The pools are a third of the recipe wordlangs-small, with the same shares: 60,000 words, 7,000 labels in the seed set, 4
+batches of 3,500, a first model from 3,500 words.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+import hedgerow as hr
+from hedgerow.experiments import Arm, Clustering, MultiLabel, Recipe, run_experiment
+from hedgerow.experiments.architectures import NGrams, Perceptron
+from hedgerow.experiments.data.datasets import Digits
+from hedgerow.experiments.data.multilabel import load_mulan
+from hedgerow.experiments.data.variants import ImagePairs, VariedWords
+from hedgerow.experiments.ngrams import GramTraining, sigmoid
+from hedgerow.experiments.records import Held, Ledger
+from hedgerow.experiments.runs import describe_machine
+from hedgerow.models import Training
+from hedgerow.models.protocol import draw_walk
+from hedgerow.pairs import InformedClusterMargin, InformedRandom, ShuffledClusterMarginPairs
+from hedgerow.pairs.two_steps import pick_by_rows
+from hedgerow.strategies import ShuffledClusterMargin
+from hedgerow.strategies.controls import permute_labels
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "savings.json"
+SEED_SIZE, BATCH_SIZE, ROUNDS = 7_000, 3_500, 4
+CLUSTERS = Clustering(10.0, "certified")
+PLACES = 5  # decimals that are stored: a tenth of the smallest standard error
+SHUFFLED = "shuffled clusters"
+
+
+# Arms.
+
+
+def pair_up(name: str, strategy: Any, shuffled: Any, clusters: Clustering = CLUSTERS) -> list[Arm]:
+    """A strategy and the same with shuffled clusters."""
+    control = Arm(f"{name}, {SHUFFLED}", shuffled, clusters, (name,), "clusters")
+    return [Arm(name, strategy, clusters), control]
+
+
+def two_steps(name: str = "cluster-margin", factor: float = 10.0, row_margin: str = "top2-all") -> list[Arm]:
+    """The paper's two steps: rows by margin and cluster, then random pairs of these rows."""
+    options = {"margin_factor": factor, "row_margin": row_margin}
+    return pair_up(name, hr.ClusterMargin(**options), ShuffledClusterMargin(**options))
+
+
+def over_pairs(name: str = "cluster-margin-pairs", factor: float = 10.0, power: float | None = None) -> list[Arm]:
+    """Cluster-Margin over the pairs themselves."""
+    options = {"margin_factor": factor, "power": power}
+    return pair_up(name, hr.ClusterMarginPairs(**options), ShuffledClusterMarginPairs(**options))
+
+
+BASELINES = [Arm("random", hr.Random()), Arm("margin", hr.Margin())]
+CORE = (*BASELINES, *two_steps(), *over_pairs())
+DRAWN = over_pairs("cluster-margin-pairs, power 1", 1.5, 1.0)
+INFORMED = (
+    *pair_up(
+        "cluster-margin, informed pairs",
+        InformedClusterMargin(10.0, row_margin="lowest"),
+        InformedClusterMargin(10.0, shuffle_clusters=True, row_margin="lowest"),
+    ),
+    Arm("random rows, informed pairs", InformedRandom()),
+)
+CANDIDATES = (
+    *(
+        arm
+        for factor in (1.25, 2.0, 3.0, 5.0)
+        for arm in over_pairs(f"cluster-margin-pairs, factor {factor:g}", factor)
+    ),
+    *(arm for factor in (1.25, 3.0) for arm in two_steps(f"cluster-margin, factor {factor:g}", factor)),
+)
+ROW_MARGINS = tuple(
+    arm
+    for kind in ("lowest", "mean", "top2")
+    for arm in two_steps(f"cluster-margin, row margin {kind}", row_margin=kind)
+)
+BY_ROWS = (
+    *BASELINES,
+    *(
+        arm
+        for factor in (1.25, 3.0, 10.0)
+        for arm in pair_up(
+            f"cluster-margin, factor {factor:g}", hr.ClusterMargin(factor), ShuffledClusterMargin(factor)
+        )
+    ),
+)
+
+
+@dataclass(frozen=True)
+class OtherClusters:
+    """A strategy over pairs with clusters from a file (.npy) in place of those of the trial."""
+
+    strategy: Any
+    path: str
+    needs: ClassVar[frozenset[str]] = frozenset({"margins", "row_margins"})
+
+    @property
+    def row_margin(self) -> str | None:
+        """Which margins of rows the view is to hold."""
+        return getattr(self.strategy, "row_margin", None)
+
+    def __call__(self, view: Any, k: int, rng: np.random.Generator) -> Any:
+        view = replace(view, clusters=np.load(self.path))
+        if isinstance(self.strategy, hr.ClusterMargin):
+            return pick_by_rows(self.strategy, view, k, rng)
+        return self.strategy(view, k, rng)
+
+
+# A linear model on features that never change.
+
+
+@dataclass(frozen=True)
+class LinearPairs:
+    """One logit per class on frozen features, which are the embeddings too; trained from scratch by Adagrad."""
+
+    classes: int
+    epochs: int = 8
+    minibatch: int = 200
+    learning_rate: float = 0.05
+
+    def begin(self, features: Any = None, pairs: Any = None, answers: Any = None) -> "FittedLinear":
+        return FittedLinear(np.zeros((self.classes, 0), np.float32), np.zeros(self.classes, np.float32))
+
+    def tune(self, before: Any, features: Any, pairs: hr.Pairs, answers: Any, *, seed: int) -> "FittedLinear":
+        weights = np.zeros((self.classes, features.shape[1]), np.float32)
+        bias = np.zeros(self.classes, np.float32)
+        squares, bias_squares = np.full_like(weights, 1e-8), np.full_like(bias, 1e-8)
+        truth = np.asarray(answers, np.float32)
+        minibatch = min(self.minibatch, len(pairs))
+        steps = self.epochs * max(1, len(pairs) // minibatch)
+        walk = draw_walk(len(pairs), steps * minibatch, np.random.default_rng(seed)).reshape(steps, minibatch)
+        for number, some in enumerate(walk):
+            rows, asked = features[pairs.rows[some]], pairs.classes[some]
+            errors = sigmoid(np.einsum("ij,ij->i", rows, weights[asked]) + bias[asked]) - truth[some]
+            touched, place = np.unique(asked, return_inverse=True)
+            gradient = np.zeros((len(touched), weights.shape[1]), np.float32)
+            np.add.at(gradient, place, errors[:, None] * rows)
+            bias_gradient = np.bincount(place, errors, len(touched)).astype(np.float32)
+            rate = np.float32(self.learning_rate * (1 - number / steps))
+            squares[touched] += gradient**2
+            bias_squares[touched] += bias_gradient**2
+            weights[touched] -= rate * gradient / np.sqrt(squares[touched])
+            bias[touched] -= rate * bias_gradient / np.sqrt(bias_squares[touched])
+        return FittedLinear(weights, bias)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLinear:
+    """Trained weights (C, d) and bias (C,)."""
+
+    weights: Any
+    bias: Any
+
+    def probabilities(self, features: Any) -> Any:
+        return sigmoid(features @ self.weights.T + self.bias)
+
+    def embeddings(self, features: Any) -> Any:
+        return features
+
+
+# Levels.
+
+
+@dataclass(frozen=True)
+class Level:
+    """One experiment. `load` makes its data, if they are not those of the record `dataset`."""
+
+    dataset: Any
+    arms: Sequence[Arm] = CORE
+    sizes: tuple[int, int, int] = (SEED_SIZE, BATCH_SIZE, ROUNDS)
+    model: Any = field(default_factory=NGrams)
+    load: Callable[[Path | None, Path], MultiLabel] | None = None
+    metric: str = "average_precision"
+    linear: bool = False
+
+    def recipe(self, name: str) -> Recipe:
+        seed_size, batch_size, rounds = self.sizes
+        return Recipe(
+            name, tuple(self.arms), seed_size, (batch_size,), rounds, 1, metric=self.metric, baseline="margin",
+            dataset=self.dataset if self.load is None else None, model=None if self.linear else self.model,
+        )  # fmt: skip
+
+
+def propose_pairs(dataset: VariedWords, data: Path | None, cache: Path) -> MultiLabel:
+    """Words whose negative pairs are the wrong languages that the first model is most sure of."""
+
+    def train(first: Any) -> Callable[[Any], Any]:
+        trainer = NGrams().make_trainer(VariedWords(rows=1, first=dataset.first).make(), None)
+        return trainer.begin(first.features, first.pairs, first.answers).probabilities
+
+    return dataset.make(train)
+
+
+def compress_images(dataset: ImagePairs, data: Path | None, cache: Path) -> MultiLabel:
+    """Features of images on the first 128 principal axes of the pool, scaled to a mean square of 1."""
+    loaded = dataset.load(data, cache)
+    pool = np.asarray(loaded.pool.features, np.float64)
+    mean = pool.mean(axis=0)
+    _, axes = np.linalg.eigh((pool - mean).T @ (pool - mean))
+    axes = axes[:, ::-1][:, :128]
+    scale = np.sqrt((((pool - mean) @ axes) ** 2).mean())
+    parts = [
+        replace(part, features=(((np.asarray(part.features, np.float64) - mean) @ axes) / scale).astype(np.float32))
+        for part in (loaded.pool, loaded.test)
+    ]
+    return replace(loaded, pool=parts[0], test=parts[1])
+
+
+def load_delicious(dataset: None, data: Path | None, cache: Path) -> MultiLabel:
+    assert data is not None
+    loaded = load_mulan(data, "delicious")
+    parts = [
+        replace(part, features=part.features / np.maximum(1, np.linalg.norm(part.features, axis=1, keepdims=True)))
+        for part in (loaded.pool, loaded.test)
+    ]
+    return replace(loaded, pool=parts[0], test=parts[1])
+
+
+WORDS = VariedWords()
+AS_IN_THE_PAPER = NGrams(start="previous", training=GramTraining(steps=400, schedule="constant"))
+LINEAR = {"model": None, "linear": True, "arms": (*CORE, *DRAWN)}
+LEVELS: dict[str, Level] = {
+    "base": Level(WORDS, (*CORE, *DRAWN, *CANDIDATES, *ROW_MARGINS, *INFORMED)),
+    "copies-heavy-50": Level(replace(WORDS, copies=0.5)),
+    "copies-heavy-80": Level(replace(WORDS, copies=0.8), (*CORE, *DRAWN)),
+    "copies-heavy-95": Level(replace(WORDS, copies=0.95), (*CORE, *DRAWN)),
+    "copies-equal-80": Level(replace(WORDS, copies=0.8, counts="equal")),
+    "exact-heavy-80": Level(replace(WORDS, copies=0.8, misspelled=False)),
+    "exact-heavy-95": Level(replace(WORDS, copies=0.95, misspelled=False), (*CORE, *DRAWN)),
+    "classes-504": Level(replace(WORDS, bands=12)),
+    "classes-1008": Level(replace(WORDS, bands=24)),
+    "cifar100": Level(
+        ImagePairs("cifar100"), load=partial(compress_images, ImagePairs("cifar100")), sizes=(5_000, 1_200, 4), **LINEAR
+    ),
+    "svhn": Level(
+        ImagePairs("svhn"), load=partial(compress_images, ImagePairs("svhn")), sizes=(5_000, 1_200, 4), **LINEAR
+    ),
+    "delicious": Level(None, load=partial(load_delicious, None), sizes=(5_000, 1_200, 4), **LINEAR),
+    "first-300": Level(replace(WORDS, first=300)),
+    "first-20000": Level(replace(WORDS, first=20_000)),
+    "share-1": Level(WORDS, sizes=(SEED_SIZE, 600, 4)),
+    "share-12": Level(WORDS, sizes=(SEED_SIZE, 7_200, 4)),
+    "share-25": Level(WORDS, sizes=(SEED_SIZE, 15_000, 4)),
+    "negatives-1": Level(replace(WORDS, negatives=1)),
+    "negatives-20": Level(replace(WORDS, negatives=20)),
+    "negatives-proposed": Level(WORDS, load=partial(propose_pairs, WORDS)),
+    "training-previous": Level(WORDS, model=AS_IN_THE_PAPER),
+    "first-clusters": Level(WORDS),
+    "digits": Level(
+        Digits(), BY_ROWS, (100, 1_000, 4), metric="accuracy",
+        model=Perceptron((128, 64), training=Training(steps=600, minibatch=128, learning_rate=1e-3)),
+    ),
+}  # fmt: skip
+
+
+def use_first_clusters(level: Level, scratch: Path) -> Level:
+    """Clusters by the first model, before the seed set, as in the paper: the same in all trials."""
+    path = scratch / "first-clusters.npy"
+    if not path.exists():
+        loaded = level.dataset.make()
+        first = loaded.first
+        model = level.model.make_trainer(loaded, None).begin(first.features, first.pairs, first.answers)
+        found = hr.cluster(
+            model.embeddings(loaded.pool.features), average_size=CLUSTERS.average_size, method=CLUSTERS.method,
+            zeros="singletons", centroids=False,
+        )  # fmt: skip
+        np.save(path, found.labels)
+    arms = [
+        arm if arm in BASELINES else replace(arm, strategy=OtherClusters(arm.strategy, str(path))) for arm in level.arms
+    ]
+    return replace(level, arms=arms)
+
+
+# Redundancy.
+
+
+def count_groups(groups: Sequence[Any]) -> dict[str, float]:
+    """Of picks, each with its group: the share whose group has another pick, and distinct groups per 100 picks."""
+    _, place, counts = np.unique(np.stack(groups), axis=1, return_inverse=True, return_counts=True)
+    return {"sharing": float((counts[place.ravel()] > 1).mean()), "groups": 100 * len(counts) / place.size}
+
+
+def measure_redundancy(held: Held, folder: Path, task: Any, origins: Any) -> dict[str, dict[str, float]]:
+    """What the first batch of each strategy repeats, mean of trials; near-copies are pairs of one cluster and class.
+
+    by chance: the same with shuffled clusters. copies: of one original and class, where originals are known.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    ledger = Ledger(folder, task.unit)
+    (rounds,) = held.rounds.values()
+    for done in rounds:
+        if done.round != 1:
+            continue
+        path = ledger.name_clusters(done.trial, CLUSTERS)
+        if not path.exists():
+            continue
+        clusters = hr.Clusters.load(path).labels
+        rows = task.pairs.rows[done.picked] if task.unit == "pair" else done.picked
+        asked = [task.pairs.classes[done.picked]] if task.unit == "pair" else []
+        shuffled = permute_labels(clusters, np.random.default_rng(done.trial))
+        kinds = {"clusters": clusters, "by chance": shuffled} | ({} if origins is None else {"copies": origins})
+        mine = found.setdefault(done.strategy, {})
+        for kind, of in kinds.items():
+            for name, value in count_groups([of[rows], *asked]).items():
+                mine.setdefault(f"{kind}: {name}", []).append(value)
+        mine.setdefault("rows", []).append(100 * len(np.unique(rows)) / len(rows))
+    return {
+        strategy: {name: round(float(np.mean(values)), 4) for name, values in mine.items()}
+        for strategy, mine in found.items()
+    }
+
+
+# Running.
+
+
+def run_level(name: str, level: Level, trials: int, scratch: Path, data: Path | None) -> dict[str, Any]:
+    """Run what is missing of a level, and summarize it."""
+    folder = scratch / name
+    loaded = (level.dataset.load if level.load is None else level.load)(data, scratch / "cache")
+    if name == "first-clusters":
+        level = use_first_clusters(level, scratch)
+    trainer = LinearPairs(loaded.classes) if level.linear else None
+    recipe = level.recipe(name)
+    held = run_experiment(recipe, folder, dataset=loaded, trainer=trainer, trials=trials)
+    task = loaded.task
+    origins = level.dataset.find_origins() if getattr(level.dataset, "copies", 0) else None
+    return summarize(held, task) | {"redundancy": measure_redundancy(held, folder, task, origins)}
+
+
+def summarize(held: Held, task: Any) -> dict[str, Any]:
+    """The scores of every trial: strategy -> trials -> rounds."""
+    (batch_size,) = held.rounds
+    metric = held.recipe["metric"]
+    curves: dict[str, dict[int, list[float]]] = {}
+    for done in held.rounds[batch_size]:
+        curves.setdefault(done.strategy, {}).setdefault(done.trial, []).append(round(done.values[metric], PLACES))
+    return {
+        "metric": metric,
+        "unit": task.unit,
+        "rows": task.n,
+        "size": task.size,
+        "seed_size": held.recipe["seed_size"],
+        "batch_size": batch_size,
+        "rounds": held.recipe["rounds"],
+        "trials": held.trials,
+        "curves": {name: [of[trial] for trial in held.numbers] for name, of in curves.items()},
+    }
+
+
+def write_results(scratch: Path) -> None:
+    """experiments/savings.json from the summaries of all levels in the scratch folder."""
+    levels = {
+        name: json.loads(path.read_text()) for name in LEVELS if (path := scratch / name / "summary.json").is_file()
+    }
+    RESULTS.write_text(json.dumps({"machine": describe_machine(), "levels": levels}) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scratch", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--data", type=Path, help="folder with CIFAR-100, SVHN and delicious")
+    parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--only", nargs="+", choices=LEVELS, default=list(LEVELS))
+    given = parser.parse_args()
+    given.scratch.mkdir(parents=True, exist_ok=True)
+    for name in given.only:
+        level = LEVELS[name]
+        if level.linear and given.data is None:
+            print(f"{name}: left out, it needs --data", flush=True)
+            continue
+        summary = run_level(name, level, given.trials, given.scratch, given.data)
+        (given.scratch / name / "summary.json").write_text(json.dumps(summary))
+        write_results(given.scratch)
+        print(f"{name}: {summary['trials']} trials", flush=True)
+
+
+if __name__ == "__main__":
+    main()
