@@ -49,7 +49,7 @@ class VariedWords:
 
     name: str = "varied-words"
     rows: int = 60_000
-    held_out: int = 20_000
+    held_out: int = 15_000
     first: int = 3_500
     negatives: int = NEGATIVES
     bands: int = 1
@@ -114,7 +114,7 @@ class VariedWords:
         return MultiLabel(self.name, names, pool, take(TEST, score), first if self.first else None)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def list_classes(bands: int, seed: int) -> tuple[list[str], Any, Index, npt.NDArray[np.float32], tuple[str, ...]]:
     """(words, truth (n, 42 * bands) as CSR, the script of each word, weights (scripts, 42 * bands), class names)."""
     words, bits, languages = list_words(LISTED, seed=seed)
@@ -199,8 +199,8 @@ class ImagePairs:
 
     images: str = "cifar100"
     name: str = "image-pairs"
-    rows: int = 20_000
-    held_out: int = 5_000
+    rows: int = 12_000
+    held_out: int = 4_000
     negatives: int = NEGATIVES
     side: int = 64
     seed: int = 0
