@@ -48,7 +48,7 @@ ORDER = (
     "wordlangs", "wordlangs-million", "wordlangs-typos", "wordlangs-distinct", "delicious", "bibtex", "tmc2007",
     "corel5k", "enron", "goemotions", "wordlangs-small", "cifar10-vgg16", "cifar100-vgg16", "svhn-vgg16",
 )  # fmt: skip
-DRAWN_ELSEWHERE = {"walk.svg"}  # by draw_walk.py
+DRAWN_ELSEWHERE = ("walk.svg", "savings-")  # how figures of draw_walk.py and make_savings.py begin
 NO_FILES = ("redundant-digits", "words")  # data sets that come with packages
 COMPARED = (
     "cluster-margin", "cluster-margin-pairs", "cluster-margin-pairs, power 1", "cluster-margin-pairs, power 1, quota",
@@ -373,7 +373,7 @@ def main() -> None:
             refresh(path)
     drawn = {file: figure for result in load_all() for file, figure in draw(result).items()}
     for path in FIGURES.glob("*.svg"):
-        if path.name not in drawn and path.name not in DRAWN_ELSEWHERE:
+        if path.name not in drawn and not path.name.startswith(DRAWN_ELSEWHERE):
             path.unlink()
     for file, figure in drawn.items():
         (FIGURES / file).write_text(figure)

@@ -14,6 +14,7 @@ from hedgerow.report import (
     Section,
     compose_page,
     draw_curves,
+    draw_intervals,
     paint_tiles,
     render_cards,
     render_facts,
@@ -62,6 +63,22 @@ def test_more_strategies_than_can_be_told_apart_are_refused() -> None:
     points = [(str(number), 10, 0.5, None) for number in range(len(SERIES) + 1)]
     with pytest.raises(InputError, match="draw several figures"):
         draw_curves(points)
+
+
+def test_intervals_are_below_each_other_in_the_given_order() -> None:
+    marks = [("one & two", "a", 0.5, 0.2, 0.9), ("three", "a", -1.0, -1.5, 2.0), ("three", "b", 0.1, 0.0, 0.2)]
+    svg = draw_intervals(marks, x="difference", middle=0.25, band=0.1)
+    assert Page(svg).tags.count("svg") == 1
+    assert svg.index("one &amp; two") < svg.index("three")
+    assert svg.count("difference") == 2  # the axis, and the label for readers
+    assert "var(--series-1)" in svg
+    assert "#0003" not in svg
+    assert draw_intervals(marks, x="difference", middle=0.25, band=0.1) == svg
+    taller = draw_intervals([*marks, ("four", "a", 0.0, 0.0, 0.1)], x="difference")
+    heights = [float(one.split('viewBox="')[1].split('"')[0].split()[3]) for one in (svg, taller)]
+    assert heights[1] > heights[0]
+    with pytest.raises(InputError, match="draw several figures"):
+        draw_intervals([("row", str(number), 0, 0, 0) for number in range(len(SERIES) + 1)], x="")
 
 
 def read_tiles(uri: str) -> np.ndarray:

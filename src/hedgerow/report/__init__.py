@@ -3,7 +3,7 @@
 What it does not do: run anything, or compute statistics.
 """
 
-from hedgerow.report.figures import PAPERS, SERIES, draw_curves, frame_figure, paint_tiles
+from hedgerow.report.figures import PAPERS, SERIES, draw_curves, draw_intervals, frame_figure, paint_tiles
 from hedgerow.report.pages import Section, compose_page, render_cards, render_facts, render_table, write_page
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Section",
     "compose_page",
     "draw_curves",
+    "draw_intervals",
     "frame_figure",
     "paint_tiles",
     "render_cards",

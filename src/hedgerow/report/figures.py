@@ -1,6 +1,7 @@
 """Figures: curves as inline SVG, images as tiles, in colors that follow the reader's light or dark mode.
 
-`draw_curves` takes points (series, x, y, error) and knows nothing of where they come from; `paint_tiles` takes images.
+`draw_curves` takes points (series, x, y, error), `draw_intervals` intervals (row, series, middle, low, high); neither
+knows where they come from. `paint_tiles` takes images.
 Colors are CSS variables, which `style_colors` defines for a page; `frame_figure` makes a figure a file of its own.
 matplotlib is imported when the first figure is drawn.
 """
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from hedgerow.errors import InputError
 
 Point = tuple[str, float, float, float | None]  # series, x, y, and the half-width of the band around y, if any
+Interval = tuple[str, str, float, float, float]  # row, series, and on the x axis: middle, low, high
 
 # The color of a line on a light and on a dark page, and its marker: of equal weight, and distinguishable by color-blind
 # readers with the help of the markers.
@@ -36,6 +38,7 @@ INK, GRID = "#000100", "#000200"
 LEGEND_LETTERS = 54  # of two names side by side that fit below a figure, at its font size
 TICK_LETTERS = 60  # that fit along an axis
 SERIES_STAND_IN = "#0003{:02x}"
+DRAWING = {"svg.fonttype": "none", "svg.hashsalt": "hedgerow", "font.size": 12}
 
 # Background of a tile: white for an image that is alone in its group, two alternating tints for groups of several.
 PAPERS = np.array([[255, 255, 255], [255, 214, 153], [173, 216, 255]], np.float64)
@@ -50,10 +53,8 @@ def draw_curves(points: Sequence[Point], *, x: str = "labels", y: str = "accurac
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    series = list(dict.fromkeys(point[0] for point in points))
-    if len(series) > len(SERIES):
-        raise InputError(f"a figure can show {len(SERIES)} series, got {len(series)}: draw several figures")
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hedgerow", "font.size": 12}):
+    series = _list_series(point[0] for point in points)
+    with rc_context(DRAWING):
         # In inches: readable on a phone. The legend is below the axes.
         columns = _count_columns(series)
         figure = Figure(figsize=(6.4, 3.9 + 0.25 * -(-len(series) // columns)), layout="constrained")
@@ -67,11 +68,59 @@ def draw_curves(points: Sequence[Point], *, x: str = "labels", y: str = "accurac
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _style_axes(axes, x, y)
         figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK)
-        file = io.StringIO()
-        figure.savefig(
-            file, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        )
-    return _inline_svg(file.getvalue(), f"Curves: {y} by {x}, for {', '.join(series)}")
+        return _inline_svg(_write_svg(figure), f"Curves: {y} by {x}, for {', '.join(series)}")
+
+
+def draw_intervals(marks: Sequence[Interval], *, x: str, middle: float = 0.0, band: float = 0.0) -> str:
+    """Intervals as inline SVG: below each other, one line of the figure per row and series, rows in the given order.
+
+    x: the title of the axis. middle: the value of a vertical line, such as "no difference"; band: values that are no
+    farther from it are shaded.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    series = _list_series(mark[1] for mark in marks)
+    rows = list(dict.fromkeys(mark[0] for mark in marks))
+    with rc_context(DRAWING):
+        columns = _count_columns(series)
+        height = 1.1 + len(rows) * (0.2 + 0.14 * len(series)) + 0.25 * -(-len(series) // columns)
+        figure = Figure(figsize=(6.4, height), layout="constrained")
+        axes = figure.add_subplot()
+        if band:
+            axes.axvspan(middle - band, middle + band, color=GRID, alpha=0.5, linewidth=0)
+        axes.axvline(middle, color=INK, linewidth=1)
+        for number, name in enumerate(series):
+            _draw_intervals(axes, [mark for mark in marks if mark[1] == name], rows, number, len(series))
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        _style_axes(axes, x, "")
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK)
+        return _inline_svg(_write_svg(figure), f"Intervals: {x}, for {', '.join(series)}")
+
+
+def _draw_intervals(axes: Any, marks: Sequence[Interval], rows: Sequence[str], number: int, count: int) -> None:
+    """The intervals of one series of `count`, a little below those of the previous one."""
+    color = SERIES_STAND_IN.format(number)
+    places = [rows.index(mark[0]) + (number - (count - 1) / 2) * 0.7 / count for mark in marks]
+    middles, lows, highs = (np.array([mark[at] for mark in marks]) for at in (2, 3, 4))
+    axes.hlines(places, lows, highs, color=color, linewidth=2)
+    axes.plot(middles, places, color=color, marker=SERIES[number][2], markersize=5, linewidth=0, label=marks[0][1])
+
+
+def _list_series(names: Iterable[str]) -> list[str]:
+    """The names of the series, each once; more than there are colors are refused."""
+    series = list(dict.fromkeys(names))
+    if len(series) > len(SERIES):
+        raise InputError(f"a figure can show {len(SERIES)} series, got {len(series)}: draw several figures")
+    return series
+
+
+def _write_svg(figure: Any) -> str:
+    file = io.StringIO()
+    figure.savefig(file, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return file.getvalue()
 
 
 def _choose_ticks(values: Iterable[float]) -> list[float]:
