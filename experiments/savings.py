@@ -8,8 +8,8 @@ folder; what is there is not run again, and a larger --trials adds trials. `expe
 every trial of all levels that are complete so far, and how redundant their first batches are. Levels that need images
 are left out without --data, the folder with the files of CIFAR-100 and SVHN as published.
 
-The pools are a third of the recipe wordlangs-small, with the same shares: 60,000 words, 7,000 labels in the seed set, 4
-batches of 3,500, a first model from 3,500 words.
+The pools of words are a sixth of the recipe wordlangs-small, with the same shares: 30,000 words, 3,500 labels in the
+seed set, four batches of 1,750, a first model from 1,750 words. Small runs allow more trials in the same time.
 """
 
 import argparse
@@ -37,12 +37,13 @@ from hedgerow.models import Training
 from hedgerow.models.protocol import draw_walk
 from hedgerow.pairs import InformedClusterMargin, InformedRandom, ShuffledClusterMarginPairs
 from hedgerow.pairs.two_steps import pick_by_rows
+from hedgerow.rounds import Trial
 from hedgerow.strategies import ShuffledClusterMargin
 from hedgerow.strategies.controls import permute_labels
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "savings.json"
-SEED_SIZE, BATCH_SIZE, ROUNDS = 7_000, 3_500, 4
+SEED_SIZE, BATCH_SIZE, ROUNDS = 3_500, 1_750, 4
 CLUSTERS = Clustering(10.0, "certified")
 MODEL = NGrams(width=32, hidden=64)  # half of the recipe's widths, for half of its time
 PLACES = 5  # decimals that are stored: a tenth of the smallest standard error
@@ -237,38 +238,38 @@ def load_delicious(dataset: None, data: Path | None, cache: Path) -> MultiLabel:
 
 
 WORDS = VariedWords()
-AS_IN_THE_PAPER = replace(MODEL, start="previous", training=GramTraining(steps=400, schedule="constant"))
+AS_IN_THE_PAPER = replace(MODEL, start="previous", training=GramTraining(steps=200, schedule="constant"))
 LINEAR = {"model": None, "linear": True, "arms": (*CORE, *DRAWN)}
-PICTURES = (4_000, 1_000, 4)
+SMALL = (3_500, 700, 4)  # of the pools of 12,000 rows
 LEVELS: dict[str, Level] = {
     "base": Level(WORDS, (*CORE, *DRAWN, *CANDIDATES, *ROW_MARGINS, *INFORMED)),
-    "copies-heavy-80": Level(replace(WORDS, copies=0.8), (*CORE, *DRAWN)),
-    "copies-heavy-95": Level(replace(WORDS, copies=0.95), (*CORE, *DRAWN)),
-    "exact-heavy-80": Level(replace(WORDS, copies=0.8, misspelled=False), (*CORE, *DRAWN)),
     "exact-heavy-95": Level(replace(WORDS, copies=0.95, misspelled=False), (*CORE, *DRAWN)),
-    "copies-equal-80": Level(replace(WORDS, copies=0.8, counts="equal")),
+    "copies-heavy-95": Level(replace(WORDS, copies=0.95), (*CORE, *DRAWN)),
+    "exact-heavy-80": Level(replace(WORDS, copies=0.8, misspelled=False)),
+    "copies-heavy-80": Level(replace(WORDS, copies=0.8)),
     "digits": Level(
         Digits(), BY_ROWS, (100, 1_000, 4), metric="accuracy",
         model=Perceptron((128, 64), training=Training(steps=600, minibatch=128, learning_rate=1e-3)),
     ),
+    "delicious": Level(None, load=partial(load_delicious, None), sizes=SMALL, **LINEAR),
     "classes-1008": Level(replace(WORDS, bands=24)),
-    "delicious": Level(None, load=partial(load_delicious, None), sizes=PICTURES, **LINEAR),
-    "cifar100": Level(
-        ImagePairs("cifar100"), load=partial(compress_images, ImagePairs("cifar100")), sizes=PICTURES, **LINEAR
-    ),
-    "svhn": Level(ImagePairs("svhn"), load=partial(compress_images, ImagePairs("svhn")), sizes=PICTURES, **LINEAR),
-    "first-300": Level(replace(WORDS, first=300)),
-    "first-20000": Level(replace(WORDS, first=20_000)),
-    "first-clusters": Level(WORDS),
     "training-previous": Level(WORDS, model=AS_IN_THE_PAPER),
-    "share-1": Level(WORDS, sizes=(SEED_SIZE, 600, 4)),
-    "share-25": Level(WORDS, sizes=(SEED_SIZE, 15_000, 4)),
+    "first-clusters": Level(WORDS),
+    "first-300": Level(replace(WORDS, first=300)),
+    "first-10000": Level(replace(WORDS, first=10_000)),
+    "share-25": Level(WORDS, sizes=(SEED_SIZE, 7_500, 4)),
+    "negatives-proposed": Level(WORDS, load=partial(propose_pairs, WORDS)),
+    "cifar100": Level(
+        ImagePairs("cifar100"), load=partial(compress_images, ImagePairs("cifar100")), sizes=SMALL, **LINEAR
+    ),
+    "svhn": Level(ImagePairs("svhn"), load=partial(compress_images, ImagePairs("svhn")), sizes=SMALL, **LINEAR),
+    "share-1": Level(WORDS, sizes=(SEED_SIZE, 300, 4)),
     "negatives-1": Level(replace(WORDS, negatives=1)),
     "negatives-20": Level(replace(WORDS, negatives=20)),
-    "negatives-proposed": Level(WORDS, load=partial(propose_pairs, WORDS)),
+    "copies-equal-80": Level(replace(WORDS, copies=0.8, counts="equal")),
     "classes-504": Level(replace(WORDS, bands=12)),
-    "copies-heavy-50": Level(replace(WORDS, copies=0.5)),
     "exact-heavy-50": Level(replace(WORDS, copies=0.5, misspelled=False)),
+    "copies-heavy-50": Level(replace(WORDS, copies=0.5)),
 }  # fmt: skip
 
 
@@ -329,6 +330,28 @@ def measure_redundancy(held: Held, folder: Path, task: Any, origins: Any) -> dic
     }
 
 
+def measure_pool(task: Any, trainer: Any, recipe: Recipe, folder: Path) -> dict[str, float | None]:
+    """What `hedgerow advise` measures before the first batch of the first trial."""
+    (batch_size,) = recipe.batch_size
+    trial = Trial(task, trainer, recipe.plan(batch_size), 0, Ledger(folder, task.unit))
+    state = trial.open_state()
+    given = {"pairs": task.pairs} if task.unit == "pair" else {}
+    measured = hr.advise(
+        batch_size,
+        probabilities=state.model.probabilities(task.features),
+        embeddings=state.model.embeddings(task.features),
+        clusters=trial.cluster(CLUSTERS)[0],
+        labeled=state.picked,
+        **given,
+    ).measurements
+    names = ("margin_sharing", "chance_sharing", "agreement", "tightness", "labels_per_class", "batch_to_labels")
+    found = {name: getattr(measured, name) for name in names}
+    margin = measured.find_batch("margin")
+    assert margin is not None
+    found |= {"clusters_per_100": margin.clusters_per_100, "close": margin.close}
+    return {name: None if value is None else round(value, 4) for name, value in found.items()}
+
+
 # Running.
 
 
@@ -342,8 +365,11 @@ def run_level(name: str, level: Level, trials: int, scratch: Path, data: Path | 
     recipe = level.recipe(name)
     held = run_experiment(recipe, folder, dataset=loaded, trainer=trainer, trials=trials)
     task = loaded.task
+    trainer = trainer or level.model.make_trainer(loaded, None)
+    measured = {} if name == "first-clusters" else measure_pool(task, trainer, recipe, folder)
     origins = level.dataset.find_origins() if getattr(level.dataset, "copies", 0) else None
-    return summarize(held, task) | {"redundancy": measure_redundancy(held, folder, task, origins)}
+    redundancy = measure_redundancy(held, folder, task, origins)
+    return summarize(held, task) | {"measured": measured, "redundancy": redundancy}
 
 
 def summarize(held: Held, task: Any) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def test_proposed_negatives_are_the_highest_scored_wrong_classes():
     ("options", "message"),
     [
         ({"copies": 1.0}, "copies must be a share"),
-        ({"copies": 0.9999}, "6 words cannot have 59,994 copies"),
+        ({"copies": 0.9999}, "3 words cannot have 29,997 copies"),
         ({"rows": 300_000}, "only 250,000 are listed"),
         ({"counts": "many"}, "counts"),
         ({"bands": 0}, "bands"),

@@ -48,9 +48,9 @@ class VariedWords:
     """
 
     name: str = "varied-words"
-    rows: int = 60_000
-    held_out: int = 15_000
-    first: int = 3_500
+    rows: int = 30_000
+    held_out: int = 12_000
+    first: int = 1_750
     negatives: int = NEGATIVES
     bands: int = 1
     copies: float = 0.0
