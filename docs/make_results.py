@@ -16,9 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.experiments.claims import BY_CLUSTERS, CIFAR, CLAIMS, OPEN_IMAGES, SVHN, Claim
-from hedgerow.experiments.findings import EQUIVALENCE, SIGNIFICANCE, Comparison, Findings, find_all, gather_family
+from hedgerow.experiments.findings import (
+    EQUIVALENCE,
+    SIGNIFICANCE,
+    Comparison,
+    Findings,
+    check_training,
+    find_all,
+    gather_family,
+)
 from hedgerow.experiments.pages import (
     CREDIT,
+    can_check,
+    explain_training,
     explain_verdicts,
     mark_points,
     note_seed_best,
@@ -30,9 +40,10 @@ from hedgerow.experiments.pages import (
     tabulate_savings,
     tabulate_seconds,
     tabulate_sweep,
+    tabulate_training,
 )
 from hedgerow.experiments.recipes import list_recipes, load_recipe
-from hedgerow.experiments.records import load_summary, read_summary
+from hedgerow.experiments.records import load_summary, read_summary, restore_checks, restore_rounds
 from hedgerow.report import draw_curves, frame_figure
 from marks import fill
 
@@ -288,7 +299,16 @@ def describe_sweep(result: dict[str, Any]) -> str:
 
 def describe_findings(result: dict[str, Any]) -> str:
     """Figure, curves, differences, claims, savings and seconds of every batch size."""
-    return "\n\n".join(describe_batches(result, Findings.from_json(found)) for found in result["findings"])
+    parts = [describe_batches(result, Findings.from_json(found)) for found in result["findings"]]
+    return "\n\n".join([*parts, *([describe_training(result)] if can_check(result["recipe"]) else [])])
+
+
+def describe_training(result: dict[str, Any]) -> str:
+    """The check of the training: uniform labels, trained round by round and in one go."""
+    recipe = result["recipe"]
+    checks = check_training(recipe, restore_rounds(result), restore_checks(result))
+    rows = tabulate_training(checks)
+    return "\n\n".join(["## Training check", *([table(rows)] if rows else []), explain_training(recipe, checks)])
 
 
 def describe_batches(result: dict[str, Any], found: Findings) -> str:

@@ -32,7 +32,7 @@ from hedgerow.machine import read_memory, reset_peak
 from hedgerow.tasks import Labels, Picks, Task
 
 # What the seed of a trial is used for. Each use has its own random numbers: one more draw of one changes no other.
-DRAW, TRAIN, SELECT = range(3)
+DRAW, TRAIN, SELECT, CHECK = range(4)
 NOTHING = np.zeros(0, np.int64)
 
 
@@ -85,6 +85,22 @@ class Round:
     select_seconds: float = field(default=0.0, compare=False)
     train_seconds: float = field(default=0.0, compare=False)
     select_bytes: int | None = field(default=None, compare=False)  # memory that the selection used beyond its inputs
+
+
+@dataclass(frozen=True)
+class Check:
+    """The scores of a model that was trained in one go, from the first model, on all labels of a strategy's rounds.
+
+    If rounds train the model further and further, this shows what that costs: with uniform labels, the model after the
+    last round should be as good.
+    """
+
+    trial: int
+    batch_size: int
+    strategy: str
+    labeled: int
+    values: Mapping[str, float]  # by metric
+    train_seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -179,7 +195,7 @@ def restore(task: Task, trainer: Any, done: Sequence[Round]) -> State:
 
 
 def derive_seed(trial: int, number: int, use: int) -> int:
-    """The seed for one use (`DRAW`, `TRAIN` or `SELECT`) in one round of one trial."""
+    """The seed for one use (`DRAW`, `TRAIN`, `SELECT` or `CHECK`) in one round of one trial."""
     return int(np.random.SeedSequence([trial, number, use]).generate_state(1)[0])
 
 
@@ -212,6 +228,12 @@ class Archive(Protocol):
     def write_round(self, done: Round, batch_size: int) -> None:
         """Store a round. Round 0 belongs to all batch sizes."""
 
+    def read_check(self, trial: int, batch_size: int) -> Check | None:
+        """The check of a trial with one batch size, if it is there."""
+
+    def write_check(self, done: Check) -> None:
+        """Store a check."""
+
     def share_clusters(
         self, trial: int, how: Clustering, make: Callable[[], tuple[Clusters, float]]
     ) -> tuple[Clusters, float]:
@@ -228,6 +250,12 @@ class NoArchive:
         return ()
 
     def write_round(self, done: Round, batch_size: int) -> None:
+        pass
+
+    def read_check(self, trial: int, batch_size: int) -> Check | None:
+        return None
+
+    def write_check(self, done: Check) -> None:
         pass
 
     def share_clusters(
@@ -275,6 +303,26 @@ class Trial:
             after = replace(after, strategy=name)
             self.archive.write_round(after, k)
             yield after
+
+    def check(self, rounds: Sequence[Round], batch_size: int | None = None) -> Check:
+        """A model trained in one go on what all rounds of a strategy labeled: from the archive, or made now.
+
+        rounds: those of `play`, round 0 first.
+        """
+        k = batch_size or self.plan.batch_size
+        done = self.archive.read_check(self.number, k)
+        if done is None:
+            name, number = rounds[-1].strategy, rounds[-1].round
+            self.report(f"trial {self.number + 1}: {name}, batches of {k:,}, trained in one go")
+            picked, labels = (np.concatenate([getattr(one, of) for one in rounds]) for of in ("picked", "labels"))
+            meter = Meter()
+            with meter.time("train"):
+                seed = derive_seed(self.number, number, CHECK)
+                model = self.task.train(self.trainer, None, picked, labels, seed=seed)
+            values = self.task.measure(model)
+            done = Check(self.number, k, name, len(picked), values, meter.train_seconds)
+            self.archive.write_check(done)
+        return done
 
     def open(self) -> Round:
         """Round 0: a seed set drawn uniformly, and the model trained on it."""

@@ -29,8 +29,8 @@ SMALLER = {
     "seed_size = 20_000": "seed_size = 600",
     "batch_size = 10_000": "batch_size = 400",
     "rounds = 4": "rounds = 2",
-    "steps = 500": "steps = 15",
-    "trials = 5": "trials = 1",
+    "trials = 10": "trials = 1",
+    "controls = true\n": "",
 }
 
 
@@ -66,6 +66,8 @@ def test_killed_and_shared_out_it_ends_the_same(recipe: Path, whole: Path, tmp_p
     done = call("experiment", "run", recipe, "--out", out, "--jobs", 2, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     assert read_values(out) == read_values(whole)
+    ours, theirs = (json.loads((folder / "trials/000/check-400.json").read_text()) for folder in (out, whole))
+    assert ours["values"] == theirs["values"]
 
 
 def test_the_report_of_pairs(whole: Path, run: Run) -> None:
@@ -79,9 +81,15 @@ def test_the_report_of_pairs(whole: Path, run: Run) -> None:
         "selection memory (MiB)",
         "cluster-margin-pairs, power 1",
         "Label savings",
+        "Training check: uniform labels, trained round by round and in one go",
+        "one trial: no verdict",
     ):
         assert words in page
+    assert "training check" in done.out
     summary = json.loads((whole / "summary.json").read_text())
+    (check,) = summary["checks"]
+    assert (check["strategy"], check["labeled"]) == ("random", 1_400)
+    assert json.loads((whole / "trials/000/check-400.json").read_text()) == check
     bought = np.array(summary["rounds"]["round"]) > 0
     rounds = {name: np.array(column)[bought] for name, column in summary["rounds"].items()}
     assert set(rounds["labeled"]) == {1_000, 1_400}

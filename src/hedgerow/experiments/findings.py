@@ -20,6 +20,9 @@ Label savings are those of Table 2 in the paper: the labels that a strategy need
 another one, in percent of the labels that the other had at that score. Between two rounds the mean curve is
 interpolated linearly.
 
+The check of the training compares models of the same uniform labels: trained round by round, and in one go. It is no
+comparison of strategies, and its interval (95 %) is not corrected with theirs.
+
 What it does not do: draw or write (`pages.py`).
 """
 
@@ -37,7 +40,7 @@ from hedgerow.errors import InputError
 from hedgerow.experiments.claims import BY_CLUSTERS, Claim, list_claims
 from hedgerow.experiments.records import TIMES, Held
 from hedgerow.metrics import HIGHER_IS_BETTER
-from hedgerow.rounds import Round
+from hedgerow.rounds import Check, Round
 
 SIGNIFICANCE = 0.05  # the probability of any false verdict in a report
 # Differences that do not matter, by metric: the same for every run, so that no outcome can move them. A fifth of a
@@ -140,6 +143,22 @@ class Comparison:
         low, high = (None if end is None else -end for end in (self.high, self.low))
         verdict = OPPOSITE.get(self.verdict, self.verdict)
         return Comparison(self.baseline, self.strategy, self.of, -self.mean, low, high, self.trials, verdict)
+
+
+@dataclass(frozen=True)
+class TrainingCheck:
+    """One batch size: the model after the last round of uniform labels, and one trained on all of them in one go.
+
+    The rounds are sound if one go is not better by more than the margin of equivalence; if it is only worse, that is
+    no fault of the rounds.
+    """
+
+    batch_size: int
+    labeled: int
+    incremental: float  # means over trials
+    one_go: float
+    difference: Comparison  # one go minus incremental
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -378,6 +397,44 @@ def compare_pair(
     low, high = mean - quantile * error, mean + quantile * error
     verdict = family.judge(low, high, higher_is_better)
     return Comparison(strategy, baseline, of, mean, low, high, len(differences), verdict)
+
+
+def check_training(
+    recipe: Mapping[str, Any], rounds: Mapping[int, Sequence[Round]], checks: Iterable[Check]
+) -> tuple[TrainingCheck, ...]:
+    """For every batch size that has checks: uniform labels, trained in one go and round by round."""
+    metric = recipe["metric"]
+    scores: dict[int, dict[int, float]] = {}
+    labeled, names = {}, {}
+    for one in checks:
+        scores.setdefault(one.batch_size, {})[one.trial] = one.values[metric]
+        labeled[one.batch_size], names[one.batch_size] = one.labeled, one.strategy
+    found = []
+    for size, one_go in sorted(scores.items()):
+        incremental = {
+            done.trial: done.values[metric]
+            for done in rounds[size]
+            if (done.strategy, done.round) == (names[size], recipe["rounds"]) and done.trial in one_go
+        }
+        by_rounds, at_once = (float(np.mean(list(values.values()))) for values in (incremental, one_go))
+        single = Family(1, EQUIVALENCE[metric])
+        given = (("in one go", one_go), ("round by round", incremental))
+        difference = compare_pair(*given, "last round", HIGHER_IS_BETTER[metric], single)
+        verdict = judge_training(difference, EQUIVALENCE[metric], HIGHER_IS_BETTER[metric])
+        found.append(TrainingCheck(size, labeled[size], by_rounds, at_once, difference, verdict))
+    return tuple(found)
+
+
+def judge_training(one: Comparison, equivalence: float, higher_is_better: bool) -> str:
+    """What the difference of one go from the rounds says about the rounds."""
+    if one.low is None or one.high is None:
+        return "one trial: no verdict"
+    least, most = (one.low, one.high) if higher_is_better else (-one.high, -one.low)
+    if most < equivalence:
+        return f"sound: one go is not better by more than {equivalence:g}"
+    if least > 0:
+        return f"not sound: one go is better, by {least:.4f} to {most:.4f}"
+    return f"undecided: one go may be better by as much as {most:.4f}"
 
 
 def find_seconds(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:

@@ -2,8 +2,8 @@
 
 The page has the learning curves (mean and standard error) and their numbers, the label savings of Table 2 in the paper,
 the paired comparisons with their intervals, what each strategy gains over its controls, the seconds of prediction,
-selection and training, and the settings. With several batch sizes it begins with the difference of every strategy from
-the baseline, by batch size.
+selection and training, the check of the training (for pairs), and the settings. With several batch sizes it begins with
+the difference of every strategy from the baseline, by batch size.
 """
 
 import json
@@ -17,19 +17,23 @@ from hedgerow.experiments.findings import (
     Comparison,
     Findings,
     Point,
+    TrainingCheck,
+    check_training,
     find_all,
     gather_family,
     subtract_baseline,
     summarize,
 )
 from hedgerow.experiments.records import TIMES, Held, join_runs, list_results, read_run, read_summary, write_results
-from hedgerow.metrics import HIGHER_IS_BETTER
+from hedgerow.metrics import HIGHER_IS_BETTER, PAIR_METRICS
 from hedgerow.report import SERIES, Section, compose_page, draw_curves, render_facts, render_table, write_page
 from hedgerow.report.figures import Point as Mark
 from hedgerow.store import atomic_write
+from hedgerow.strategies import Random
 
 Rows = tuple[dict[str, str], ...]
 
+TRAINING = "Training check: uniform labels, trained round by round and in one go"
 CREDIT = "Credited to clusters: each strategy minus its controls"
 
 
@@ -55,7 +59,13 @@ class Summary:
             tables[f"labels needed to reach the best score of another strategy, in percent{after}"] = tabulate_savings(
                 found, reported
             )
+        tables[TRAINING.lower()] = tabulate_training(self.training)
         return {heading: rows for heading, rows in tables.items() if rows}  # a single strategy has no comparisons
+
+    @property
+    def training(self) -> tuple[TrainingCheck, ...]:
+        """The checks of the training, for every batch size that has one."""
+        return check_training(self.held.recipe, self.held.rounds, self.held.checks)
 
     def to_json(self) -> dict[str, Any]:
         """Settings, statistics, and every round of every trial (by columns: there may be thousands), as JSON types."""
@@ -84,6 +94,7 @@ class Summary:
                 if len(self.findings) > 1
             },
             "clusters": list(self.held.clusters),
+            "checks": [asdict(one) for one in self.held.checks],
             "rounds": {name: [done[name] for done in rounds] for name in rounds[0]},
             "report": self.report.name,
         }
@@ -123,6 +134,8 @@ def compose(summary: Summary) -> str:
                 sections.append(Section(f"{CREDIT}{after}", show_credits(held, found)))
             sections.append(Section(f"Label savings{after}", show_savings(held, found)))
         sections.append(Section(f"Seconds per round{after}", show_seconds(held, found)))
+    if can_check(recipe):
+        sections.append(Section(TRAINING, show_training(summary)))
     sections.append(Section("All metrics after the last round", render_table(tabulate_metrics(held))))
     sections.append(Section("Settings", render_facts(list_settings(held))))
     lead = recipe["reproduces"] or f"The recipe {recipe['name']}."
@@ -219,6 +232,36 @@ def show_credits(held: Held, found: Findings) -> str:
     )
 
 
+def can_check(recipe: Mapping[str, Any]) -> bool:
+    """Whether the training of a stored recipe can be checked: with pairs, and with uniform labels."""
+    uniform = any(arm["strategy"] == repr(Random()) for arm in recipe["strategies"])
+    return recipe["metric"] in PAIR_METRICS and uniform
+
+
+def show_training(summary: Summary) -> str:
+    rows = tabulate_training(summary.training)
+    return f"{render_table(rows) if rows else ''}<p>{explain_training(summary.held.recipe, summary.training)}</p>"
+
+
+def explain_training(recipe: Mapping[str, Any], checks: Sequence[TrainingCheck]) -> str:
+    """What the check of the training compares, and what its verdict means."""
+    if not checks:
+        return "The check was not run: continue the run to add it (`hedgerow experiment run`)."
+    trials = " and ".join(map(str, sorted({one.difference.trials for one in checks})))
+    start = (recipe["model"] or {}).get("start", "previous")
+    same = (
+        " Every round of this recipe starts from the first model, so the two differ in their random numbers alone."
+        if start == "first"
+        else ""
+    )
+    return (
+        "Two models of the same labels, those of the strategy random: trained on them round by round, and in one go "
+        f"from the first model.{same} If one go is better, the rounds cost a part of the score, whatever the strategy. "
+        f"Means over trials ({trials}); the difference is paired, with a 95 % interval that is not corrected together "
+        "with the comparisons of strategies."
+    )
+
+
 def explain_verdicts(recipe: Mapping[str, Any], trials: int) -> str:
     """What intervals and verdicts mean, with the number of comparisons and the margin of equivalence."""
     family = gather_family(recipe)
@@ -284,6 +327,16 @@ def tabulate_credits(recipe: Mapping[str, Any], credits: Sequence[Comparison]) -
         start = {"strategy": one.strategy, "minus its control": one.baseline, "credited to": lacks[one.baseline]}
         rows.setdefault((one.strategy, one.baseline), start)[one.of] = describe_difference(one)
     return tuple(rows.values())
+
+
+def tabulate_training(checks: Sequence[TrainingCheck]) -> Rows:
+    """One row per batch size: the score of the rounds and of one go, their difference and the verdict."""
+    return tuple(
+        {"batch size": f"{one.batch_size:,}", "labels": f"{one.labeled:,}"}
+        | {"round by round": f"{one.incremental:.4f}", "in one go": f"{one.one_go:.4f}"}
+        | {"difference": show_interval(one.difference), "the rounds are": one.verdict}
+        for one in checks
+    )
 
 
 def describe_difference(one: Comparison) -> str:

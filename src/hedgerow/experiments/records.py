@@ -5,6 +5,7 @@
     trials/000/seed.parquet           round 0: the seed set, and the scores of the first model
     trials/000/clusters-<how>.parquet clusters of the pool
     trials/000/<strategy>-<batch size>/1.parquet   a round: what was picked, in pick order, and the scores after it
+    trials/000/check-<batch size>.json   with pairs: the scores of a model trained in one go on all uniform labels
 
 A round file has the columns `row` and `label`, or `pair` and `answer` where (row, class) pairs are labeled: a row is a
 position in the pool, a pair a position in the task's `Pairs`. The scores are in the file's metadata. Models are not
@@ -18,7 +19,7 @@ import ast
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from hedgerow.errors import InputError
 from hedgerow.experiments.recipes import name_slug
 from hedgerow.metrics import PAIR_METRICS
 from hedgerow.pairs import PAIR_STRATEGIES
-from hedgerow.rounds import NOTHING, Clustering, Round
+from hedgerow.rounds import NOTHING, Check, Clustering, Round
 from hedgerow.store import UNREADABLE, atomic_write, hold_lock
 from hedgerow.store.checkpoints import refuse_damage
 from hedgerow.strategies import STRATEGIES
@@ -102,6 +103,20 @@ class Ledger:
             picked, *labels = (pool.as_vector(path, name, column=name).astype(np.int64) for name in names)
             return Round(picked=picked, labels=labels[0] if labels else NOTHING, **facts)
 
+    def name_check(self, trial: int, batch_size: int) -> Path:
+        return self.name_seed(trial).parent / f"check-{batch_size}.json"
+
+    def read_check(self, trial: int, batch_size: int) -> Check | None:
+        path = self.name_check(trial, batch_size)
+        if not path.exists():
+            return None
+        with refuse_damage(path):
+            return Check(**json.loads(path.read_text()))
+
+    def write_check(self, done: Check) -> None:
+        with atomic_write(self.name_check(done.trial, done.batch_size)) as beside:
+            beside.write_text(json.dumps(asdict(done)))
+
     def share_clusters(
         self, trial: int, how: Clustering, make: Callable[[], tuple[Clusters, float]]
     ) -> tuple[Clusters, float]:
@@ -135,6 +150,7 @@ class Held:
     fingerprint: (
         str | None
     )  # of data, settings and version; None if a summary of an older version has no comparable one
+    checks: tuple[Check, ...] = ()  # of the complete trials; none where rows are labeled, and in older runs
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -180,6 +196,13 @@ def read_run(folder: str | Path) -> Held:
         tuple(_read_clusterings(folder)),
         tuple(unfinished),
         None if old else owner["fingerprint"],
+        tuple(
+            check
+            for trial in begun
+            if trial not in unfinished
+            for batch_size in rounds
+            if (check := ledger.read_check(trial, batch_size)) is not None
+        ),
     )
 
 
@@ -259,6 +282,7 @@ def read_summary(path: Path) -> Held:
             tuple(summary["clusters"]),
             tuple(summary["unfinished"]),
             summary.get("fingerprint"),
+            restore_checks(summary),
         )
     except (*UNREADABLE, AttributeError) as error:
         raise InputError(f"{path} is not the summary.json of an experiment: {error!r}") from error
@@ -273,6 +297,11 @@ def restore_rounds(summary: Mapping[str, Any]) -> dict[int, tuple[Round, ...]]:
         where = {name: one.pop(name) for name in ("trial", "strategy", "round", "labeled", *TIMES, "select_bytes")}
         rounds[one.pop("batch_size")].append(Round(values=one, picked=NOTHING, **where))
     return {batch_size: tuple(several) for batch_size, several in rounds.items()}
+
+
+def restore_checks(summary: Mapping[str, Any]) -> tuple[Check, ...]:
+    """The checks of the training in a summary; those of earlier versions have none."""
+    return tuple(Check(**one) for one in summary.get("checks", ()))
 
 
 def join_runs(runs: Sequence[Held]) -> Held:
@@ -294,6 +323,7 @@ def join_runs(runs: Sequence[Held]) -> Held:
             clusters=(*first.clusters, *other.clusters),
             unfinished=tuple(sorted({*first.unfinished, *other.unfinished} - {*first.numbers, *other.numbers})),
             fingerprint=first.fingerprint or other.fingerprint,
+            checks=(*first.checks, *other.checks),
         )
     return first
 

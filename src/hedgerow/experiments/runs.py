@@ -32,6 +32,7 @@ from hedgerow.models.protocol import PairTrainer, Trainer
 from hedgerow.rounds import Trial
 from hedgerow.store import atomic_write
 from hedgerow.store.checkpoints import open_checkpoints, refuse_damage
+from hedgerow.strategies import Random
 from hedgerow.tasks import Task
 
 Progress = Callable[[str, float], None]
@@ -157,6 +158,11 @@ def _list_turns(recipe: Recipe, numbers: range) -> list[Turn]:
     ]
 
 
+def find_uniform(recipe: Recipe) -> int | None:
+    """The number of the first strategy that labels uniformly, None if there is none."""
+    return next((place for place, arm in enumerate(recipe.strategies) if type(arm.strategy) is Random), None)
+
+
 @dataclass
 class _Player:
     """Runs turns in one process: the data, the trainer, and the current trial."""
@@ -168,7 +174,10 @@ class _Player:
     trial: Trial | None = None
 
     def play(self, turn: Turn) -> None:
-        """Run the rounds of one strategy in one trial that have no file yet."""
+        """Run the rounds of one strategy in one trial that have no file yet.
+
+        A model of pairs is also trained in one go on the uniform labels (`rounds.Check`), if there are any.
+        """
         number, batch_size, place = turn
         recipe = self.job.recipe
         if self.trial is None or self.trial.number != number:
@@ -176,7 +185,10 @@ class _Player:
             self.trial = Trial(self.task, self.trainer, plan, number, self.job.ledger, self.report)
         arm = recipe.strategies[place]
         rounds = self.trial.play(arm.strategy, name=arm.name, batch_size=batch_size, clustering=arm.clusters)
-        deque(rounds, maxlen=0)  # every round is in its file: nothing to keep
+        if self.task.unit == "pair" and place == find_uniform(recipe):
+            self.trial.check(tuple(rounds), batch_size)
+        else:
+            deque(rounds, maxlen=0)  # every round is in its file: nothing to keep
 
 
 # In a worker.
