@@ -9,7 +9,10 @@ import tree
 HEAVY = {
     "numba": {"kernels"},
     "llvmlite": set(),
-    "pyarrow": {"pool"},
+    "pyarrow": {"pool", "campaign"},
+    "sqlalchemy": {"campaign"},
+    "alembic": {"campaign"},
+    "psycopg": {"campaign"},
     "matplotlib": {"report"},
     "sklearn": {"models", "experiments"},
     "torch": {"models", "engines", "experiments"},
