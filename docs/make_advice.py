@@ -58,9 +58,7 @@ def _describe(rule: Rule) -> dict[str, str]:
 
 def _write_condition(condition: Condition) -> str:
     name, sign = condition.measurement, {"<": "<", ">=": "≥"}[condition.sign]
-    return f"{WORDS[name]} {sign} {show_value(name, condition.threshold)}" + (
-        ", if known" if condition.if_known else ""
-    )
+    return f"{WORDS[name]} {sign} {show_value(name, condition.threshold)}"
 
 
 def _name_page(link: str) -> str:
@@ -87,7 +85,8 @@ def _list_recipes() -> list[dict[str, str]]:
             advice: Advice = give_advice(measured)
             values = {head: _show(measured, name) for head, name in MEASURED.items()}
             verdict = advice.choice + ("" if advice.decided else " (undecided)")
-            row = {"recipe": f"[{recipe}](results/{recipe}.md)", "batch": f"{int(batch):,} {measured.unit}s"}
+            page = recipe.partition(",")[0]
+            row = {"recipe": f"[{recipe}](results/{page}.md)", "batch": f"{int(batch):,} {measured.unit}s"}
             rows.append(row | values | {"advice": verdict})
     return rows
 

@@ -9,6 +9,7 @@ place of what it has for the same recipe.
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ from hedgerow.rounds import Plan, Trial
 OUT = Path(__file__).with_name("advice.json")
 
 
-def measure_recipe(name: str, data: Path | None, cache: Path | None) -> dict[str, Any]:
-    """Measurements before the first batch, by batch size."""
+def measure_recipe(name: str, data: Path | None, cache: Path | None, average_size: float | None) -> dict[str, Any]:
+    """Measurements before the first batch, by batch size. average_size: of the clusters, instead of the recipe's."""
     recipe = load_recipe(name)
     loaded = recipe.dataset.load(data, cache or (data or OUT.parent) / "cache", None)
     task, trainer = loaded.task, recipe.model.make_trainer(loaded, data)
     how = next(arm.clusters for arm in recipe.strategies if "clusters" in arm.needs)
+    if average_size is not None:
+        how = replace(how, average_size=average_size)
     trial = Trial(task, trainer, Plan(recipe.seed_size, max(recipe.batch_size), 1, how))
     state = trial.open_state()
     sources = {
@@ -51,11 +54,12 @@ def main() -> None:
     parser.add_argument("recipes", nargs="+")
     parser.add_argument("--data", type=Path, help="the folder with the files of the data sets")
     parser.add_argument("--cache", type=Path, help="where features are stored; default: cache in that folder")
+    parser.add_argument("--average-size", type=float, help="that of the clusters; default: as in the recipe")
     given = parser.parse_args()
     for name in given.recipes:
-        found = measure_recipe(name, given.data, given.cache)
+        found = measure_recipe(name, given.data, given.cache, given.average_size)
         stored = json.loads(OUT.read_text()) if OUT.exists() else {}
-        stored[name] = found
+        stored[name if given.average_size is None else f"{name}, clusters of {given.average_size:g}"] = found
         OUT.write_text(json.dumps(dict(sorted(stored.items())), indent=1) + "\n")
 
 

@@ -320,11 +320,20 @@ def test_the_advice_flips_when_the_clusters_are_shuffled():
     assert removed[0] > 0.2 > abs(removed[1])
 
 
-def test_without_embeddings_it_flips_too():
+def test_without_embeddings_clusters_are_not_credited():
+    """Whether rows of a cluster are near-copies, clusters of any size being possible, only distances tell."""
     pool = {key: value for key, value in redundant().items() if key != "embeddings"}
-    assert hr.advise(300, **pool).strategy == "cluster-margin"
+    advice = hr.advise(300, **pool)
+    assert (advice.strategy, advice.decided) == ("margin", False)
+    assert any("--embeddings" in one and "near-copies, large batch" in one for one in advice.missing)
     pool["clusters"] = np.random.default_rng(5).permutation(pool["clusters"])
-    assert hr.advise(300, **pool).strategy == "margin"
+    assert hr.advise(300, **pool).reason.rule == "meaningless clusters"
+
+
+def test_loose_clusters_are_not_credited():
+    pool = redundant()
+    pool["embeddings"] = np.random.default_rng(2).normal(size=pool["embeddings"].shape)
+    assert hr.advise(300, **pool).reason.rule == "loose clusters"
 
 
 def test_a_batch_that_is_a_large_part_of_the_pool_gets_a_small_factor():
@@ -394,7 +403,7 @@ def test_every_rule_can_be_read_tested_and_looked_up():
         for condition in rule.conditions:
             assert condition.measurement in WORDS
             assert condition.origin
-            needed = empty.find(condition.measurement) is None and not condition.if_known and rule in rules.RULES
+            needed = empty.find(condition.measurement) is None and rule in rules.RULES
             assert not needed or condition.measurement in GIVEN_AS
     for unit in rules.BOTH:
         last = [rule for rule in rules.RULES if unit in rule.units][-1]

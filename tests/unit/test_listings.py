@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hedgerow.errors import InputError
-from hedgerow.pool import find_rows, open_ids, read_listing
+from hedgerow.pool import find_rows, open_ids, read_labels, read_listing
 
 
 def write(path: Path, columns: dict[str, Any]) -> Path:
@@ -133,3 +133,50 @@ def test_a_listing_at_a_url() -> None:
     system = pytest.importorskip("fsspec").filesystem("memory")
     system.pipe("/listings/done.csv", b"row\n2\n")
     assert find_rows("memory://listings/done.csv", "labeled", 4, None).tolist() == [2]
+
+
+# Labels.
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.parquet", {"id": ["30", "10", "30"], "label": [1, 0, 1]}),
+        ("a.parquet", {"row": [3, 1, 3], "target": [1, 0, 1]}),
+        ("a.csv", "label,id\n1,30\n0,10\n1,30\n"),
+        ("a.jsonl", '{"id": "30", "label": 1}\n{"id": "10", "label": 0}\n{"id": "30", "label": 1}\n'),
+    ],
+)
+def test_labels_come_with_the_rows_as_listed(tmp_path: Path, name: str, content: Any) -> None:
+    ids = open_ids(pa.table({"id": ["0", "10", "20", "30"]}))
+    (found,) = read_labels(listing(tmp_path, name, content), "labeled", 4, ids)
+    assert found.rows.tolist() == [3, 1, 3]
+    assert found.values.tolist() == [1, 0, 1]
+    assert found.unknown == 0
+
+
+def test_labels_of_unknown_ids_are_counted_or_refused(tmp_path: Path) -> None:
+    ids = open_ids(pa.table({"id": ["a", "b"]}))
+    path = listing(tmp_path, "a.csv", "id,label\nb,2\nz,1\n")
+    (found,) = read_labels(path, "labeled", 2, ids)
+    assert (found.rows.tolist(), found.values.tolist(), found.unknown) == ([1], [2], 1)
+    with pytest.raises(InputError, match="1 of 2 ids are not in the pool, the first is z"):
+        read_labels(path, "labeled", 2, ids, partial=False)
+
+
+def test_files_without_labels_have_none(tmp_path: Path) -> None:
+    paths = [
+        listing(tmp_path, "a.npy", np.array([0, 1])),
+        listing(tmp_path, "b.txt", "0\n1\n"),
+        listing(tmp_path, "c.csv", "row\n1\n"),
+        listing(tmp_path, "d.parquet", {"row": [0], "truth": [5]}),
+    ]
+    assert read_labels(paths, "labeled", 2, None) == []
+    (found,) = read_labels(paths, "labeled", 2, None, column="truth")
+    assert (found.rows.tolist(), found.values.tolist()) == ([0], [5])
+    with pytest.raises(InputError, match=r"has no column 'answer'"):
+        read_labels(paths, "labeled", 2, None, column="answer")
+    with pytest.raises(InputError, match="no table was given that could have a column 'truth'"):
+        read_labels(paths[0], "labeled", 2, None, column="truth")
+    with pytest.raises(InputError, match="holds row 7, but the pool's rows are 0 to 1"):
+        read_labels(listing(tmp_path, "e.csv", "row,label\n7,1\n"), "labeled", 2, None)

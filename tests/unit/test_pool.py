@@ -487,3 +487,28 @@ def test_columns_with_odd_names(tmp_path: Path) -> None:
 def test_more_than_one_dimension_is_not_taken_for_two_classes() -> None:
     with pytest.raises(InputError, match=r"got shape \(2, 2, 2\)$"):
         pool.open_matrix(np.zeros((2, 2, 2)), "probabilities")
+
+
+# Chosen rows.
+
+
+@pytest.mark.parametrize("form", ["array", "memmap", "lists", "columns", "several files"])
+def test_chosen_rows_in_the_order_given(tmp_path: Path, values: npt.NDArray[np.float32], form: str) -> None:
+    np.save(tmp_path / "a.npy", values)
+    np.save(tmp_path / "first.npy", values[:200])
+    np.save(tmp_path / "second.npy", values[200:])
+    source = {
+        "array": values,
+        "memmap": tmp_path / "a.npy",
+        "lists": write(tmp_path / "lists.parquet", {"embedding": lists(values)}, row_group_size=60),
+        "columns": pa.table({f"e{place}": values[:, place] for place in range(WIDTH)}),
+        "several files": [tmp_path / "first.npy", tmp_path / "second.npy"],
+    }[form]
+    matrix = pool.open_matrix(source, "embeddings")
+    rows = np.array([499, 3, 3, 250, 0, 199, 200])
+    assert (matrix.take(rows) == values[rows]).all()
+    assert matrix.take(rows[:0]).shape == (0, WIDTH)
+    seen = np.concatenate([positions for positions, _ in matrix.gather(rows)])
+    assert sorted(seen.tolist()) == list(range(len(rows)))
+    for positions, block in matrix.gather(rows):
+        assert (block == values[rows[positions]]).all()

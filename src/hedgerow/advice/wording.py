@@ -39,7 +39,9 @@ def show_value(name: str, value: float | None) -> str:
     """A measurement as a person writes it."""
     if value is None:
         return "not known"
-    return f"{100 * value:.0f} %" if name in PERCENT else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    if name in PERCENT:
+        return f"{100 * value:.0f} %"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if abs(value) >= 0.001 else "0"
 
 
 def list_conditions(rule: Rule, measured: Measurements) -> tuple[str, ...]:
@@ -86,7 +88,9 @@ def explain(advice: Any) -> str:
 
 
 def _wrap(text: str, bullet: str = "") -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet))
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet), break_on_hyphens=False
+    )
 
 
 def _cite(evidence: tuple[str, ...], indent: str = "") -> list[str]:
@@ -99,17 +103,22 @@ def _list_facts(measured: Measurements) -> Iterator[str]:
     yield _fact("pool", f"{measured.n:,} {unit}, {measured.unlabeled:,} unlabeled, {measured.labeled:,} labeled")
     if measured.without_predictions:
         yield _fact("", f"{measured.without_predictions:,} {unit} without predictions are left out")
-    of_labels = "" if measured.batch_to_labels is None else f"{measured.batch_to_labels:.3g} times the labels so far, "
+    of_labels = (
+        ""
+        if measured.batch_to_labels is None
+        else f"{show_value('', measured.batch_to_labels)} times the labels so far, "
+    )
     share = f"{100 * measured.batch_to_pool:.3g} % of what is unlabeled"
     yield _fact("batch", f"{measured.k:,} {unit}: {of_labels}{share}")
     if measured.classes is not None:
         yield _fact("classes", _describe_classes(measured))
     if measured.unasked_classes is not None:
-        asked = f"not about {measured.unasked_classes:,} of the classes; {100 * (measured.largest_class or 0):.0f} %"
-        yield _fact("margin batch", f"{asked} about the most frequent one")
+        asked = f"nothing about {measured.unasked_classes:,} of the" if measured.unasked_classes else "about all"
+        share = f"{100 * (measured.largest_class or 0):.0f} % about the most frequent one"
+        yield _fact("margin batch", f"asks {asked} classes; {share}")
     if measured.n_clusters is not None:
-        size = f"{measured.n_clusters:,} of {measured.average_size:.3g} rows on average"
-        yield _fact("clusters", f"{size}; margins agree within them by {show_value('', measured.agreement)} (0 to 1)")
+        size = f"{measured.n_clusters:,} of {show_value('', measured.average_size)} rows on average"
+        yield _fact("clusters", f"{size}; agreement of margins {show_value('', measured.agreement)} (0 to 1)")
     if measured.close_distance is not None:
         near = f"{measured.close_distance:.3g} between two rows of a cluster, {measured.usual_distance:.3g} of the pool"
         compared = f"picks up to the former apart are close ({measured.close_count:,} compared with all)"
@@ -121,7 +130,7 @@ def _list_facts(measured: Measurements) -> Iterator[str]:
 def _describe_classes(measured: Measurements) -> str:
     text = f"{measured.classes:,}"
     if measured.labels_per_class is not None:
-        text += f", {measured.labels_per_class:.3g} labels per class"
+        text += f", {show_value('', measured.labels_per_class)} labels per class"
     if measured.fewest_labels is not None:
         kind = "labels" if measured.unit == "row" else "answers yes"
         text += f"; the rarest has {measured.fewest_labels:,}, {measured.classes_without_labels:,} have no {kind}"
@@ -131,8 +140,9 @@ def _describe_classes(measured: Measurements) -> str:
 def _describe_calibration(measured: Measurements) -> Iterator[str]:
     found = measured.calibration
     assert found is not None
-    where = "holdout" if found.source == "holdout" else f"labeled {measured.unit}s"
-    yield _fact("calibration", f"error {found.error:.3f}, accuracy {found.accuracy:.3f}, on {found.count:,} {where}")
+    kind = "" if found.source == "holdout" else "labeled "
+    where = f"{found.count:,} {kind}{measured.unit}s" + (" of the holdout" if found.source == "holdout" else "")
+    yield _fact("calibration", f"error {found.error:.3f}, accuracy {found.accuracy:.3f}, on {where}")
     if found.source == "labeled":
         yield _fact("", "a model looks better than it is on what it was trained on: use a holdout (--holdout)")
 
