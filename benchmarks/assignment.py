@@ -1,5 +1,5 @@
-"""Claim: where points are assigned to the clusters of a subset, the average distance to a cluster's members gives
-clusters closer to average linkage than the distance to the centroid, which is the paper's wording.
+"""Report: points assigned to the clusters of a subset by the average distance to a cluster's members, or by the
+distance to its centroid, as the paper's appendix says. Which clusters are closer to those of average linkage?
 
 Each pool is clustered by `exact` at an average size of 10, and by `assign` with both distances: at the same average
 size, and at the threshold of `exact`. The subset is 3, 10 or 30 % of the pool; numbers are means over three draws of
@@ -8,7 +8,7 @@ clusters that have another one at an average linkage below the cut of `exact`. `
 whose mean distance to the other members of their cluster is above that cut. `within`: the mean of that distance over
 all points, in cuts; a point of its own has 0. `single`: the share of points that are a cluster of their own.
 
-Pools of 20,000 points: the demo's distorted digits (pixels), CIFAR-10 (features of EfficientNet-lite0, images enlarged
+Pools of 8,000 points: the demo's distorted digits (pixels), CIFAR-10 (features of EfficientNet-lite0, images enlarged
 to 96 x 96; `--data` names the folder that contains `cifar-10-batches-py`), words (embeddings of a small character
 model, as in `words.py`), and the synthetic pool of `accelerations.py`. Without `--data`, CIFAR-10 is left out.
 """
@@ -27,7 +27,7 @@ from runner import parser, save
 from words import write_embeddings
 
 SEED = 0
-POINTS, QUICK = 20_000, 1_500
+POINTS, QUICK = 8_000, 1_500
 AVERAGE_SIZE = 10
 SUBSETS = (0.03, 0.1, 0.3)
 DRAWS = 3

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -188,11 +189,35 @@ def test_products_in_kernels_are_those_of_numpy(place: Path) -> None:
 
 
 def test_a_full_disk_costs_a_warning_and_not_the_result(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = compiling.Folders((), place / "no" / "such" / "folder", True)
+    (place / "file").touch()
+    missing = compiling.Folders((), place / "file" / "folder", True)  # cannot be made, not even by root
     monkeypatch.setattr(compiling, "find_folders", lambda: missing)
     double = compiling.kernel(lambda value: 2 * value)
     with pytest.warns(hr.HedgerowWarning, match="could not be saved .* NUMBA_CACHE_DIR"):
         assert double(21) == 42
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+def test_a_folder_that_another_process_removed_is_made_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(place / "tmp"))
+    private = compiling.make_private("hedgerow-0")
+    assert private is not None
+    target = place / "cache" / "hedgerow-0" if lasting else private
+    folders = compiling.Folders((target,), target, lasting)
+    monkeypatch.setattr(compiling, "find_folders", lambda: folders)
+    monkeypatch.setattr(compiling, "warn_once", lambda folders: None)
+    shutil.rmtree(target.parent, ignore_errors=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiling.kernel(lambda value: 2 * value)(21) == 42
+    assert len(list(target.iterdir())) == 1
+    assert lasting or stat.S_IMODE(target.parent.stat().st_mode) == 0o700
+    compiled: list[int] = []
+    with kernels.listen(lambda: compiled.append(1)):
+        assert compiling.kernel(lambda value: 2 * value)(21) == 42
+    assert not compiled
 
 
 def test_a_first_clustering_reports_that_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -296,6 +296,9 @@ def test_unknown_ids_can_be_ignored(files: Path, run: Run) -> None:
     write_bad_files()
     answer = run(*select("predictions.parquet", "--labeled", "strangers.parquet", "--ignore-unknown"))
     assert answer.out == "20 of 400 rows by cluster-margin (seed 0), 2 unknown ids ignored -> batch.parquet\n"
+    Path("stranger.txt").write_text("nobody\n")
+    answer = run(*select("predictions.parquet", "--labeled", "stranger.txt", "--ignore-unknown", "--force"))
+    assert answer.out == "20 of 400 rows by cluster-margin (seed 0), 1 unknown id ignored -> batch.parquet\n"
 
 
 def test_any_option_of_a_strategy(files: Path, run: Run) -> None:

@@ -164,3 +164,35 @@ def test_a_team_without_products_does_not_import_scipy() -> None:
             [sys.executable, "-c", program.format(option)], capture_output=True, text=True, check=True
         )
         assert done.stdout.strip() == loaded
+
+
+# Selects, and reports the BLAS libraries that were loaded when a team last limited their threads, and afterwards.
+SELECTION = """
+import sys
+import numpy as np
+from threadpoolctl import threadpool_info
+import hedgerow as hr
+from hedgerow import machine
+
+def list_loaded():
+    return sorted(one["filepath"] for one in threadpool_info() if one["user_api"] == "blas")
+
+def limit_and_record():
+    seen.append((list_loaded(), "scipy.linalg.cython_blas" in sys.modules))
+    return limit()
+
+seen, limit = [], machine.limit_blas
+machine.limit_blas = limit_and_record
+rng = np.random.default_rng(0)
+before = "scipy" in sys.modules
+hr.select(sys.argv[1], 5, probabilities=rng.dirichlet(np.ones(3), 50), embeddings=rng.normal(size=(50, 4)))
+print(before, seen[-1][1], seen[-1][0] == list_loaded())
+"""
+
+
+@pytest.mark.parametrize("strategy", ["badge", "coreset"])
+def test_strategies_that_multiply_matrices_load_their_blas_before_the_team_limits_it(strategy: str) -> None:
+    """A library that is loaded inside of a team would use all cores in each of its threads."""
+    command = [sys.executable, "-c", SELECTION, strategy]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True"]

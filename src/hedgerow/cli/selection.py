@@ -302,7 +302,7 @@ def _summarize(batch: Any, kind: str) -> str:
     if settings["without_predictions"]:
         line += f", {settings['without_predictions']:,} without predictions"
     if settings["ignored"]:
-        line += f", {settings['ignored']:,} unknown ids ignored"
+        line += f", {settings['ignored']:,} unknown id{'' if settings['ignored'] == 1 else 's'} ignored"
     return line
 
 

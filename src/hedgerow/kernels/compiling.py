@@ -17,6 +17,7 @@ The cache and some options are not part of numba's public interface. If this ver
 `INTERNALS`, kernels are compiled by plain `njit` in every process, with a warning.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -137,17 +138,20 @@ class Cache:
         """Writes an overload, unless there is no folder or numba cannot load it again."""
         from numba.core import serialize
 
-        target = find_folders().target
+        folders = find_folders()
+        target = folders.target
         if target is None or result.lifted or result.library.has_dynamic_globals:
             return
         path = target / self._entry(signature, result.library.codegen)
         beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
         try:
+            restore(folders)
             # The type annotation is only for inspecting a kernel, and slow to write.
             beside.write_bytes(serialize.dumps(result._replace(type_annotation="")._reduce()))
             beside.replace(path)
         except OSError as error:  # such as a full disk: the kernel works all the same
-            beside.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                beside.unlink()
             warnings.warn(
                 f"a compiled kernel could not be saved ({error}) and will be compiled again: free some disk space, or "
                 "set NUMBA_CACHE_DIR to another folder",
@@ -235,6 +239,20 @@ def make_private(stamp: str) -> Path | None:
         return None
     owned = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
     return mine / stamp if owned and make_folder(mine / stamp) else None
+
+
+def restore(folders: Folders) -> None:
+    """Creates the target again if another process removed it, as a user does who clears a cache.
+
+    The target stays the same even if the sources have changed since: this process compiles those that it has loaded.
+    """
+    assert folders.target is not None
+    if folders.target.is_dir():
+        return
+    if folders.lasting:
+        folders.target.mkdir(parents=True, exist_ok=True)
+    else:
+        make_private(folders.target.name)
 
 
 def remove_stale(place: Path, stamp: str) -> None:
