@@ -10,7 +10,7 @@ from hedgerow.cli.app import app, run
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
 from hedgerow.cli.installation import warm
 from hedgerow.cli.selection import assign, cluster, select
-from hedgerow.cli.theory import beta
+from hedgerow.cli.theory import beta, bridge, label_complexity
 
 __all__ = ["app", "main"]
 
@@ -28,6 +28,8 @@ theory = typer.Typer(help="Measure the statements of the paper's section 4.")
 app.add_typer(theory, name="theory")
 theory.callback(invoke_without_command=True)(show_group)
 theory.command("beta")(beta)
+theory.command("label-complexity")(label_complexity)
+theory.command("bridge")(bridge)
 app.command()(demo)
 app.command()(warm)
 

@@ -17,18 +17,50 @@ Engine = Annotated[str, typer.Option(help="Where to run: serial, or processes:N.
 def beta(out: Out, quick: Quick = False, engine: Engine = "serial", seed: Seed = 0, as_json: Json = False) -> None:
     """Measure beta: how much smaller a sampler makes the version space than uniform sampling.
 
-    For thresholds on a line, points on a segment, and rectangles. Writes one CSV file per table with one row per
-    trial, its summary, and figures.
+    For thresholds on a line, points on a segment, rectangles, and hyperplanes. Writes one CSV file per table with one
+    row per trial, its summary, and figures.
     """
     _run("beta", out, quick, engine, seed, as_json)
 
 
-def _run(study: str, out: Path, quick: bool, engine: str, seed: int, as_json: bool) -> None:
+def label_complexity(
+    out: Out, quick: Quick = False, engine: Engine = "serial", seed: Seed = 0, as_json: Json = False
+) -> None:
+    """Measure the labels that Cluster-MarginV and the Margin Algorithm need to reach an error.
+
+    For hyperplanes under isotropic log-concave distributions, by dimension, error and gamma, with the bound of Theorem
+    B.1 beside them. Writes tables and figures as `hedgerow theory beta` does.
+    """
+    _run("label-complexity", out, quick, engine, seed, as_json)
+
+
+def bridge(
+    out: Out,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with CIFAR-10, as its authors publish it. Default: digits only.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder for features of frozen networks. Default: DATA/cache.")
+    ] = None,
+    quick: Quick = False,
+    engine: Engine = "serial",
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure whether the sampler with the smaller version space gives the better next model, on real embeddings.
+
+    Heads trained on bootstrap resamples stand for the version space. Needs the extra `sklearn`, and `experiments` for
+    CIFAR-10.
+    """
+    _run("bridge", out, quick, engine, seed, as_json, data=data, cache=cache)
+
+
+def _run(study: str, out: Path, quick: bool, engine: str, seed: int, as_json: bool, **more: Path | None) -> None:
     """Run a study and print its summaries."""
     from hedgerow.theory import run_study
     from hedgerow.theory.measurements import format_value
 
-    summaries = run_study(study, out, quick=quick, engine=engine, seed=seed, progress=True)
+    summaries = run_study(study, out, quick=quick, engine=engine, seed=seed, progress=True, **more)
     if as_json:
         report(True, summaries, "")
         return

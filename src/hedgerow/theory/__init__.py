@@ -17,9 +17,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hedgerow import checks
-from hedgerow.errors import StoreError
+from hedgerow.errors import InputError, StoreError
 from hedgerow.progress import Progress, watch
+from hedgerow.theory.algorithm import Plan, run_plan
 from hedgerow.theory.beta import measure_beta
+from hedgerow.theory.bridge import make_bridge
+from hedgerow.theory.hyperplanes import HYPERPLANES
+from hedgerow.theory.label_complexity import LABEL_COMPLEXITY
 from hedgerow.theory.measurements import Row, Run
 from hedgerow.theory.parts import Part, run_parts
 from hedgerow.theory.rectangles import RECTANGLES
@@ -27,9 +31,13 @@ from hedgerow.theory.samplers import SAMPLERS, Sampler, sample
 from hedgerow.theory.segments import SEGMENTS
 from hedgerow.theory.thresholds import CLUSTERS, THRESHOLDS
 
-__all__ = ["SAMPLERS", "STUDIES", "Sampler", "measure_beta", "run_study", "sample"]
+__all__ = ["SAMPLERS", "STUDIES", "Plan", "Sampler", "measure_beta", "run_plan", "run_study", "sample"]
 
-STUDIES: Mapping[str, Sequence[Part]] = {"beta": (THRESHOLDS, CLUSTERS, SEGMENTS, RECTANGLES)}
+STUDIES: Mapping[str, Sequence[Part]] = {
+    "beta": (THRESHOLDS, CLUSTERS, SEGMENTS, RECTANGLES, HYPERPLANES),
+    "label-complexity": (LABEL_COMPLEXITY,),
+    "bridge": (make_bridge(),),
+}
 
 
 def run_study(
@@ -39,14 +47,22 @@ def run_study(
     quick: bool = False,
     engine: str = "serial",
     seed: int = 0,
+    data: str | Path | None = None,
+    cache: str | Path | None = None,
     progress: Progress | bool | None = None,
 ) -> dict[str, list[Row]]:
     """Run a study, or what is missing of it, in the folder `out`: tables, summaries and figures. The summaries.
 
     name: a key of `STUDIES`. quick: fewer and smaller cells, which have the same results as in the whole study.
-    engine: "serial" or "processes:N" (see `hedgerow.engines`); results do not depend on it.
+    engine: "serial" or "processes:N" (see `hedgerow.engines`); results do not depend on it. data: for the study
+    "bridge", the folder with CIFAR-10; without it only the digits are measured. cache: where its features are kept,
+    data/cache by default.
     """
     parts = STUDIES[checks.option(name, "study", STUDIES)]
+    if data is not None:
+        if name != "bridge":
+            raise InputError(f"the study {name!r} reads no data: only 'bridge' does")
+        parts = (make_bridge(Path(data), None if cache is None else Path(cache)),)
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{out} is not a folder: choose a folder for the results")

@@ -59,9 +59,10 @@ def column(rows: Sequence[Row], name: str) -> list[float]:
     return [row[name] for row in rows]
 
 
-def estimate_ratio(ours: Sequence[float], uniform: Sequence[float]) -> Estimate:
-    """beta: the mean of ours over the mean of uniform, with its interval."""
-    return _interval(float(np.mean(ours) / np.mean(uniform)), _resample(ours, 0) / _resample(uniform, 1))
+def estimate_ratio(ours: Sequence[float], uniform: Sequence[float], *, paired: bool = False) -> Estimate:
+    """beta: the mean of ours over the mean of uniform, with its interval. paired: both are of the same trials."""
+    drawn = _resample(ours, 0) / _resample(uniform, 0 if paired else 1)  # the same stream draws the same trials
+    return _interval(float(np.mean(ours) / np.mean(uniform)), drawn)
 
 
 def fit_limit(ours: Mapping[int, Sequence[float]], uniform: Mapping[int, Sequence[float]]) -> Fit:

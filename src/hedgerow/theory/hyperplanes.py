@@ -1,0 +1,144 @@
+"""beta for hyperplanes, measured: how close the samplers of practice come to a volume-based one (Definition 4.1).
+
+A trial is one round of Cluster-MarginV. Before it, `WARM_LABELS` d labels are drawn from the whole distribution and as
+many from the band that they leave, so that every trial begins with a version space V of its own, of diameter D (an
+angle). Then gamma k points X are drawn from the band of width C1 D around the center of V; every sampler chooses k of
+the same X, their labels are revealed, and the diameter of what is left of V is measured (`cones.py`). beta is the mean
+diameter of a sampler divided by that of uniform choices. The truth is random: the definition is about every state.
+
+For products of logistics and the cube, the diameter is the disagreement of the two separators with the largest angle,
+a lower bound.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.report import draw_curves
+from hedgerow.theory.algorithm import BAND, State, learn, start
+from hedgerow.theory.cones import Diameter, measure_diameter
+from hedgerow.theory.distributions import DISTRIBUTIONS, Distribution, Generator, draw_directions, make_distribution
+from hedgerow.theory.estimates import estimate_ratio
+from hedgerow.theory.measurements import Cell, Row
+from hedgerow.theory.parts import Part
+from hedgerow.theory.samplers import SAMPLERS, Sampler
+from hedgerow.theory.volume import Volume
+
+WARM_LABELS = 4  # per dimension, twice
+GAMMA = 10
+CHOSEN = ("cluster-margin", "farthest-first", "k-means++", "volume")
+UNIFORM_DRAWS = 2  # per trial: uniform is what all others are divided by
+ROTATIONAL = ("gaussian", "ball")  # where the disagreement is the angle / pi
+SMALL = (32, 64, 128, 512)
+# k, trials and trials per cell by d. Beyond d = 8 a diameter takes seconds.
+SIZES = {2: SMALL, 4: SMALL, 8: SMALL, 16: (128, 512), 32: (128, 512)}
+TRIALS = {2: (60, 20), 4: (40, 20), 8: (40, 20), 16: (8, 4), 32: (6, 2)}
+QUICK_SIZE = 32
+COMPARED = {"d": 8, "k": 128}  # where all distributions are measured
+
+
+def make_state(law: Distribution, truth: Any, rng: Generator) -> State:
+    """The state before the measured round."""
+    state = learn(start(law.d, rng), law.draw(WARM_LABELS * law.d, rng), truth)
+    assert state.cone is not None
+    width = BAND * measure_diameter(state.cone, bounded=False).low
+    return learn(state, law.draw_band(state.w, width, WARM_LABELS * law.d, rng), truth)
+
+
+def measure_round(rng: Generator, *, distribution: str, d: int, k: int, trials: int) -> list[Row]:
+    """The diameters after one round: one row per trial and sampler, `high` only where it is not a guess."""
+    law = make_distribution(distribution, d)
+    rows = []
+    for trial in range(trials):
+        truth = draw_directions(1, d, rng)[0]
+        state = make_state(law, truth, rng)
+        assert state.cone is not None
+        before = measure_diameter(state.cone, bounded=False)
+        pool = law.draw_band(state.w, BAND * before.low, GAMMA * k, rng)
+        samplers: list[tuple[str, Sampler]] = [("uniform", SAMPLERS["uniform"])] * UNIFORM_DRAWS
+        samplers += [(name, Volume(state.cone) if name == "volume" else SAMPLERS[name]) for name in CHOSEN]
+        for name, sampler in samplers:
+            after = learn(state, pool[sampler(pool, k, rng)], truth)
+            assert after.cone is not None
+            found = measure_diameter(after.cone, bounded=trial == 0)
+            rows.append({"trial": trial, "sampler": name, "before": _measure(law, before), **_bound(law, found)})
+    return rows
+
+
+def _measure(law: Distribution, found: Diameter) -> float:
+    return law.measure_disagreement(*found.pair).value
+
+
+def _bound(law: Distribution, found: Diameter) -> Row:
+    """The diameter as a disagreement; the upper bound where the angle has one and is proportional to it."""
+    bounded = law.name in ROTATIONAL and found.high < math.pi
+    return {"diameter": _measure(law, found)} | ({"bound": found.high / math.pi} if bounded else {})
+
+
+def list_cells(quick: bool) -> list[Cell]:
+    """The Gaussian for every d and k, and the other distributions for one of them."""
+    gaussian = [("gaussian", d, k) for d, sizes in SIZES.items() for k in sizes]
+    if quick:
+        return [_cell(*setting, 0) for setting in gaussian if setting[2] == QUICK_SIZE]
+    others = [(name, COMPARED["d"], COMPARED["k"]) for name in DISTRIBUTIONS if name != "gaussian"]
+    return [_cell(*setting, part) for setting in (*gaussian, *others) for part in _parts(setting[1])]
+
+
+def _parts(d: int) -> range:
+    trials, at_once = TRIALS[d]
+    return range(trials // at_once)
+
+
+def _cell(distribution: str, d: int, k: int, part: int) -> Cell:
+    name = f"{distribution}-{d}-{k}-{part}"
+    given = {"distribution": distribution, "d": d, "k": k}
+    return Cell(name, measure_round, given | {"trials": TRIALS[d][1]}, given | {"part": part})
+
+
+def summarize(rows: list[Row]) -> list[Row]:
+    """beta by distribution, d, k and sampler, with what uniform leaves of the diameter and the bound on its error."""
+    groups: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
+    for row in rows:
+        of = groups.setdefault((row["distribution"], row["d"], row["k"]), {})
+        of.setdefault(row["sampler"], []).append(row)
+    return [
+        {"distribution": distribution, "d": d, "k": k, "sampler": sampler, **_summarize_one(some, of["uniform"])}
+        for (distribution, d, k), of in groups.items()
+        for sampler, some in of.items()
+    ]
+
+
+def _summarize_one(ours: Sequence[Row], uniform: Sequence[Row]) -> Row:
+    """uniform: `UNIFORM_DRAWS` rows per trial."""
+    theirs = np.reshape([row["diameter"] for row in uniform], (-1, UNIFORM_DRAWS)).mean(axis=1)
+    mine = np.reshape([row["diameter"] for row in ours], (len(theirs), -1)).mean(axis=1)
+    beta = estimate_ratio(mine.tolist(), theirs.tolist(), paired=True)
+    left = float(np.mean(mine) / np.mean([row["before"] for row in ours]))
+    slack = [row["bound"] / row["diameter"] for row in ours if "bound" in row]
+    found = {"trials": len(theirs), "beta": beta.value, "low": beta.low, "high": beta.high, "left": left}
+    return found | ({"bound / diameter": float(np.mean(slack))} if slack else {})
+
+
+def draw(summary: list[Row]) -> dict[str, str]:
+    """beta over k for some d, and over d for the largest k that all of them have."""
+    shown = [row for row in summary if row["distribution"] == "gaussian" and row["sampler"] != "uniform"]
+    figures = {}
+    for d in dict.fromkeys(row["d"] for row in shown):
+        curve = [_point(row, "k") for row in shown if row["d"] == d]
+        if len({x for _, x, _, _ in curve}) > 2:
+            figures[f"k-{d}"] = draw_curves(curve, x=f"k, for d of {d}", y="beta", log=True)
+    common = set.intersection(*({row["k"] for row in shown if row["d"] == d} for d in {row["d"] for row in shown}))
+    if common:
+        k = max(common)
+        curve = [_point(row, "d") for row in shown if row["k"] == k]
+        figures["d"] = draw_curves(curve, x=f"d, for k of {k:,}", y="beta", log=True)
+    return figures
+
+
+def _point(row: Row, x: str) -> tuple[str, float, float, float]:
+    return row["sampler"], row[x], row["beta"], (row["high"] - row["low"]) / 2
+
+
+HYPERPLANES = Part("hyperplanes", list_cells, summarize, draw)
