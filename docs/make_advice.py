@@ -8,23 +8,21 @@ experiments/advice.py writes; the advice is what the present rules make of them.
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from hedgerow.advice import Advice, give_advice
 from hedgerow.advice.records import Measurements, read_measurements
 from hedgerow.advice.rules import NOTES, RULES, Condition, Rule
-from hedgerow.advice.wording import WORDS, name_choice, show_value
+from hedgerow.advice.wording import SHORT, name_choice, show_value
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "advise.md"
 STORED = HERE.parent / "experiments" / "advice.json"
 PART = re.compile(r"(?P<open><!-- generated: (?P<name>[\w/-]+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL)
 UNITS = {("row",): "rows", ("pair",): "pairs", ("row", "pair"): "both"}
-MEASURED = {
-    "labels per class": "labels_per_class", "batch / labels": "batch_to_labels", "share a cluster": "margin_sharing",
-    "by chance": "chance_sharing", "agreement": "agreement", "tightness": "tightness",
-}  # fmt: skip
+MEASURED = ("labels_per_class", "batch_to_labels", "margin_sharing", "chance_sharing", "agreement", "tightness")
 
 
 def text() -> str:
@@ -34,10 +32,9 @@ def text() -> str:
 
 def _make(name: str) -> str:
     """One part, by its name."""
-    if name == "rules":
-        return _tabulate([_describe(rule) for rule in RULES])
-    if name == "notes":
-        return _tabulate([_describe(rule) for rule in NOTES])
+    if name in ("rules", "notes"):
+        rules = RULES if name == "rules" else NOTES
+        return f"{_tabulate([_describe(rule) for rule in rules])}\n\n{_join(_explain(rule) for rule in rules)}"
     if name == "thresholds":
         return _tabulate(_list_thresholds())
     if name == "recipes":
@@ -52,13 +49,22 @@ def _describe(rule: Rule) -> dict[str, str]:
     row = {"rule": rule.name, "for": UNITS[rule.units], "if": conditions}
     if rule.strategy is not None:
         row["then"] = f"**{name_choice(rule.strategy, rule.options)}**" + ("" if rule.decided else " (undecided)")
+    return row
+
+
+def _explain(rule: Rule) -> str:
+    """The reason of a rule, with links to the evidence."""
     links = ", ".join(f"[{_name_page(one)}]({one})" for one in rule.evidence)
-    return row | {"why": rule.reason, "evidence": links}
+    return f"- *{rule.name}*: {rule.reason}" + (f" Evidence: {links}." if links else "")
+
+
+def _join(lines: Iterable[str]) -> str:
+    return "\n".join(lines)
 
 
 def _write_condition(condition: Condition) -> str:
     name, sign = condition.measurement, {"<": "<", ">=": "≥"}[condition.sign]
-    return f"{WORDS[name]} {sign} {show_value(name, condition.threshold)}"
+    return f"{SHORT[name]} {sign} {show_value(name, condition.threshold)}"
 
 
 def _name_page(link: str) -> str:
@@ -73,7 +79,7 @@ def _list_thresholds() -> list[dict[str, str]]:
         for one in rule.conditions:
             key = f"{one.measurement} {one.threshold}"
             shown = show_value(one.measurement, one.threshold)
-            rows.setdefault(key, {"measurement": WORDS[one.measurement], "threshold": shown, "runs": one.origin})
+            rows.setdefault(key, {"measurement": SHORT[one.measurement], "threshold": shown, "runs": one.origin})
     return list(rows.values())
 
 
@@ -83,7 +89,7 @@ def _list_recipes() -> list[dict[str, str]]:
     for recipe, batches in _read().items():
         for batch, measured in batches.items():
             advice: Advice = give_advice(measured)
-            values = {head: _show(measured, name) for head, name in MEASURED.items()}
+            values = {SHORT.get(name, "by chance"): _show(measured, name) for name in MEASURED}
             verdict = advice.choice + ("" if advice.decided else " (undecided)")
             page = recipe.partition(",")[0]
             row = {"recipe": f"[{recipe}](results/{page}.md)", "batch": f"{int(batch):,} {measured.unit}s"}

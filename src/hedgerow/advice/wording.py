@@ -7,7 +7,7 @@ from typing import Any
 from hedgerow.advice.records import Measurements, SimulatedBatch
 from hedgerow.advice.rules import Condition, Rule
 
-WIDTH = 100
+WIDTH = 88
 PERCENT = {"margin_sharing", "candidates_to_pool", "batch_to_pool"}
 WORDS = {
     "batch_to_pool": "the batch as a share of what is unlabeled",
@@ -19,6 +19,18 @@ WORDS = {
     "candidates_to_pool": "3 times the batch, as a share of what is unlabeled",
     "n_clusters": "clusters",
     "unasked_classes": "classes that the margin batch does not ask about",
+    "classes_without_labels": "classes without labels",
+}
+SHORT = {  # for tables
+    "batch_to_pool": "batch / unlabeled",
+    "batch_to_labels": "batch / labels",
+    "labels_per_class": "labels per class",
+    "margin_sharing": "share a cluster",
+    "agreement": "agreement",
+    "tightness": "tightness",
+    "candidates_to_pool": "3 × batch / unlabeled",
+    "n_clusters": "clusters",
+    "unasked_classes": "classes not asked about",
     "classes_without_labels": "classes without labels",
 }
 GIVEN_AS = {  # how to give what a measurement needs
@@ -171,7 +183,9 @@ def _list_batches(measured: Measurements) -> Iterator[str]:
 
 
 def _tabulate(one: SimulatedBatch, has_close: bool) -> list[str]:
-    name = one.strategy + ("" if one.margin_factor is None else f", factor {one.margin_factor:g}")
+    is_control = one.strategy.endswith("-shuffled")  # of the batch in the row before
+    factor = "" if one.margin_factor is None else f", factor {one.margin_factor:g}"
+    name = "  control, shuffled" if is_control else f"{one.strategy}{factor}"
     candidates = "" if one.candidates is None else f"{one.candidates:,}"
     row = [name, _percent(one.sharing), f"{one.clusters_per_100 or 0:.0f}", _percent(one.alone), candidates]
     return row + ([_percent(one.close)] if has_close else [])
