@@ -1,8 +1,8 @@
 """Measures a pool before labels are bought: batches are selected as `select` would, and looked at.
 
 The batches are those that `select` and `select_pairs` return for the same inputs and seed. Everything takes a few
-passes over the pool's margins and clusters; predictions and embeddings are read for the picks only, after one pass over
-the predictions for the margins.
+passes over the pool's margins and clusters. Of the predictions, after a first pass for the margins, only picked and
+labeled rows are read, and of the embeddings only picked rows; those of a table are read whole.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -213,14 +213,16 @@ def _measure_agreement(
     Many pairs are grouped by a sort, so these are pairs of a random part of the clusters.
     """
     mask = seen.closed.mask
-    places = np.arange(seen.closed.size) if mask is None else np.flatnonzero(~mask)
-    groups: npt.NDArray[Any] = clusters[seen.rows(places)]
-    if seen.asked is not None:
-        kept = rng.random(len(sizes)) < SORTED_PAIRS / max(1, len(places))
-        places = places[kept[groups]]
-        groups = clusters[seen.rows(places)].astype(np.int64) * seen.asked.class_count + seen.asked.classes[places]
-        groups = np.unique(groups, return_inverse=True)[1]
-    return copies.measure_agreement(seen.margins[places], groups)
+    if seen.asked is None:
+        open_rows = slice(None) if mask is None else ~mask
+        return copies.measure_agreement(seen.margins[open_rows], clusters[open_rows])
+    kept = rng.random(len(sizes)) < SORTED_PAIRS / seen.closed.available
+    wanted = kept[clusters][seen.asked.rows]
+    if mask is not None:
+        wanted &= ~mask
+    places = np.flatnonzero(wanted)
+    keys = clusters[seen.asked.rows[places]].astype(np.int64) * seen.asked.class_count + seen.asked.classes[places]
+    return copies.measure_agreement(seen.margins[places], np.unique(keys, return_inverse=True)[1])
 
 
 def _list_strategies(seen: Pool) -> Iterator[tuple[str, Any]]:
@@ -265,7 +267,10 @@ def _describe_batch(
 
 
 def _find_embeddings(joined: Joined) -> pool.Matrix | None:
-    return joined.inputs["embeddings"].data if "embeddings" in joined else None
+    """The embeddings as something of which rows can be read: those of a table are read once, not for each batch."""
+    if "embeddings" not in joined:
+        return None
+    return pool.open_matrix(joined.inputs["embeddings"].data.array(), "embeddings")
 
 
 def _find_label_column(question: Question) -> str | None:

@@ -2,18 +2,20 @@
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
+from posixpath import normpath
 from typing import Any
 
 from hedgerow.advice.records import Measurements, SimulatedBatch
 from hedgerow.advice.rules import Condition, Rule
 
 WIDTH = 88
-PERCENT = {"margin_sharing", "candidates_to_pool", "batch_to_pool"}
+PERCENT = {"margin_sharing", "excess_sharing", "candidates_to_pool", "batch_to_pool"}
 WORDS = {
     "batch_to_pool": "the batch as a share of what is unlabeled",
     "batch_to_labels": "the batch, in multiples of the labels so far",
     "labels_per_class": "labels per class",
     "margin_sharing": "picks of the margin batch that share a cluster",
+    "excess_sharing": "picks that share a cluster, minus what is expected by chance",
     "agreement": "how alike margins are within a cluster",
     "tightness": "distance within clusters over distance of random rows",
     "candidates_to_pool": "3 times the batch, as a share of what is unlabeled",
@@ -26,6 +28,7 @@ SHORT = {  # for tables
     "batch_to_labels": "batch / labels",
     "labels_per_class": "labels per class",
     "margin_sharing": "share a cluster",
+    "excess_sharing": "share a cluster − by chance",
     "agreement": "agreement",
     "tightness": "tightness",
     "candidates_to_pool": "3 × batch / unlabeled",
@@ -35,6 +38,7 @@ SHORT = {  # for tables
 }
 GIVEN_AS = {  # how to give what a measurement needs
     "margin_sharing": "clusters (--clusters FILE)",
+    "excess_sharing": "clusters (--clusters FILE)",
     "agreement": "clusters (--clusters FILE)",
     "tightness": "embeddings (--embeddings FILE)",
     "batch_to_labels": "what is labeled so far (--labeled FILE)",
@@ -106,7 +110,9 @@ def _wrap(text: str, bullet: str = "") -> list[str]:
 
 
 def _cite(evidence: tuple[str, ...], indent: str = "") -> list[str]:
-    return _wrap("Evidence: " + ", ".join(f"docs/{one}" for one in evidence), f"  {indent}") if evidence else []
+    return (
+        _wrap("Evidence: " + ", ".join(normpath(f"docs/{one}") for one in evidence), f"  {indent}") if evidence else []
+    )
 
 
 def _list_facts(measured: Measurements) -> Iterator[str]:
