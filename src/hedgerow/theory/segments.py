@@ -77,7 +77,7 @@ def list_cells(quick: bool) -> list[Cell]:
                 continue
             for sampler in SAMPLERS:
                 labels = {"positions": positions, "sampler": sampler, "k": k}
-                trials = max(10, min(50, 10**5 // k))
+                trials = max(6, min(50, 30_000 // k))
                 cells.append(Cell(name_cell(*labels.values()), measure_segment, labels | {"trials": trials}, labels))
     return cells
 

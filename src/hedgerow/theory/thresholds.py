@@ -217,7 +217,7 @@ def list_cluster_cells(quick: bool) -> list[Cell]:
             if k > (QUICK_SIZE if quick else MOST_DENSE if factor > GAMMA else SIZES[-1]):
                 continue
             labels = {"setting": f"n = {factor} k", "k": k, "n": factor * k}
-            given = {"k": k, "n": factor * k, "trials": min(20, max(4, 10**6 // k))}
+            given = {"k": k, "n": factor * k, "trials": min(20, max(3, 300_000 // k))}
             cells.append(Cell(name_cell(*labels.values()), measure_clusters, given, labels))
     return cells
 
