@@ -3,6 +3,7 @@
     0.12 s <!-- import_time:results.hedgerow.seconds -->                  benchmarks/results/import_time.json
     +0.0054 <!-- wordlangs-typos/100000/cluster-margin-pairs/area -->      experiments/results/wordlangs-typos.json
     74 % <!-- wordlangs-typos/100000/cluster-margin-pairs/reaches margin -->
+    0.94 <!-- theory/thresholds: limit; n = k^2; quantiles -->             experiments/theory/thresholds-summary.csv
 
 `fill` writes the numbers anew. The unit on the page decides how a value is converted (seconds to ms, minutes or hours,
 bytes to MiB or GiB, shares to %), and the number of decimals and the sign stay as they were written.
@@ -10,8 +11,12 @@ bytes to MiB or GiB, shares to %), and the number of decimals and the sign stay 
 Places of an experiment are RECIPE/BATCH/STRATEGY/WHAT, where WHAT is `area`, `first round` or `last round` (the
 difference from the baseline), `reaches OTHER` (the labels needed to reach the best score of OTHER, as a share), or
 `select_seconds` and its like. With `reported` for BATCH, `reaches OTHER` is what the paper reports.
+
+Places of a study of `hedgerow theory` are "theory/TABLE: COLUMN; VALUE; ...", in the one row of the summary that has
+all of these values; a value may be given as k=1000, where another column could have the same.
 """
 
+import csv
 import json
 import re
 from functools import cache
@@ -21,6 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 PLACE = r"(?P<file>\w+):(?P<place>(?:results|settings|machine)\.[^<>\n]+?)|(?P<found>[\w-]+/(?:\d+|reported)/[^<>\n]+?)"
+PLACE += r"|theory/(?P<measured>[^<>\n]+?)"
 MARKED = re.compile(
     r"(?P<number>[+−-]?\d[\d,]*(?:\.\d+)?)"
     r"(?P<between> ?(?P<unit>[\w/%]*)[^<>|\d\n]{0,20}?)"  # the unit, and a word or two behind it
@@ -48,7 +54,10 @@ def fill(page: str) -> str:
 
 def _filled(found: re.Match[str]) -> str:
     """One marked number, anew."""
-    value = find_experiment(found["found"]) if found["found"] else find_benchmark(found["file"], found["place"])
+    if found["measured"]:
+        value = find_measurement(found["measured"])
+    else:
+        value = find_experiment(found["found"]) if found["found"] else find_benchmark(found["file"], found["place"])
     assert isinstance(value, (int, float)), f"{found['mark']} is no number"
     decimals = len(found["number"].partition(".")[2])
     sign = "+" if found["number"][0] in "+−-" else ""
@@ -80,6 +89,18 @@ def find_experiment(place: str) -> float:
     wanted = (strategy, result["recipe"]["baseline"], what)
     (mean,) = (one["mean"] for one in found["comparisons"] if (one["strategy"], one["baseline"], one["of"]) == wanted)
     return float(mean)
+
+
+def find_measurement(place: str) -> float:
+    """What experiments/theory/<table>-summary.csv has at "TABLE: COLUMN; VALUE; k=10"."""
+    name, _, rest = place.partition(": ")
+    wanted, *values = rest.split("; ")
+    with (ROOT / f"experiments/theory/{name}-summary.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row[wanted]]
+    for value in values:
+        rows = [row for row in rows if value in row.values() or value in {f"{key}={held}" for key, held in row.items()}]
+    (row,) = rows
+    return float(row[wanted])
 
 
 @cache

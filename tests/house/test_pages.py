@@ -14,10 +14,11 @@ import make_advice
 import make_benchmarks
 import make_cli
 import make_results
+import make_theory
 import marks
 
 ROOT = tree.ROOT
-GENERATED = {"cli.md": make_cli, "benchmarks.md": make_benchmarks, "advise.md": make_advice}
+GENERATED = {"cli.md": make_cli, "benchmarks.md": make_benchmarks, "advise.md": make_advice, "theory.md": make_theory}
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # A measured quantity needs a result file behind it, named in a comment (CONTRIBUTING.md says how).
 MEASURED = re.compile(
@@ -141,12 +142,32 @@ def test_scores_in_the_prose_of_results_are_marked(page):
     assert not bare, f"{page.name} gives {bare} without naming the result (CONTRIBUTING.md says how)"
 
 
+@pytest.mark.parametrize("part", make_theory.list_parts(), ids=lambda part: part.table)
+def test_figures_of_the_theory_are_fresh(part):
+    drawn = make_theory.draw(part)
+    assert drawn
+    for file, figure in drawn.items():
+        assert (make_theory.FIGURES / file).read_text() == figure, "run `make docs` and commit what it writes"
+
+
+def test_numbers_of_the_theory_are_marked():
+    prose = make_theory.PART.sub("", tree.prose(make_theory.PAGE))
+    bare = set(re.findall(r"(?<![\w.])\d\.\d\d+", marks.MARKED.sub("", prose)))
+    assert bare <= {"1.25"}, (
+        "a measured number names its table (CONTRIBUTING.md says how)"
+    )  # 1.25: the paper's k_m / k_t
+
+
 def test_a_wrong_number_is_corrected_and_an_unknown_place_refused():
     benchmark = "9.99 s <!-- import_time:results.starting.import_hedgerow.wall_seconds -->"
     assert re.fullmatch(r"0\.\d\d s <.*", marks.fill(benchmark))
     place = "<!-- cifar10/5000/coreset/area -->"
     assert marks.fill(f"about +0.9999 {place}") == f"about −0.0064 {place}"
     assert marks.fill(f"`12 % {place}`") != f"`12 % {place}`"
+    limit = "<!-- theory/thresholds: limit; n = k^2; quantiles -->"
+    assert re.fullmatch(r"[01]\.\d\d <.*", marks.fill(f"9.99 {limit}"))
+    with pytest.raises(ValueError, match="not enough values"):
+        marks.fill("1.0 <!-- theory/thresholds: limit; nothing -->")
     with pytest.raises(KeyError):
         marks.fill("1.0 s <!-- import_time:results.nothing.seconds -->")
     with pytest.raises(ValueError, match="not enough values"):

@@ -133,3 +133,10 @@ def test_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
     with pytest.raises(StoreError):
         write_page(tmp_path / "absent" / "page.html", "x")
+
+
+def test_labels_of_a_logarithmic_axis_do_not_overlap():
+    sizes = (1_250, 2_000, 5_000, 10_000, 30_000, 100_000, 1_000_000)
+    figure = draw_curves([("one", float(size), 0.5, None) for size in sizes], log=True)
+    shown = [f">{size:,}<" in figure for size in sizes]
+    assert shown == [True, False, True, False, True, True, True]

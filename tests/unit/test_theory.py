@@ -5,10 +5,14 @@ import json
 import numpy as np
 import pytest
 
+from hedgerow import theory
+from hedgerow.cli.theory import beta
 from hedgerow.errors import InputError, StoreError
+from hedgerow.report import draw_curves
 from hedgerow.theory import SAMPLERS, run_study, sample
 from hedgerow.theory.estimates import estimate_ratio, fit_limit
 from hedgerow.theory.measurements import Cell, Run, read_rows
+from hedgerow.theory.parts import Part
 from hedgerow.theory.samplers import Clustered, Quantiles, cut_line
 
 
@@ -127,3 +131,48 @@ def test_studies_are_known_by_name_and_need_a_folder(tmp_path):
     (tmp_path / "file").write_text(json.dumps({}))
     with pytest.raises(StoreError, match="not a folder"):
         run_study("beta", tmp_path / "file")
+
+
+def list_dice(quick):
+    return [Cell(f"sides-{sides}", roll, {"sides": sides}, {"sides": sides}) for sides in ((6,) if quick else (6, 20))]
+
+
+def keep(rows):
+    return [{"sides": row["sides"], "rolled": row["rolled"]} for row in rows]
+
+
+def draw_dice(summary):
+    return {"rolls": draw_curves([("dice", row["sides"], row["rolled"], None) for row in summary], x="sides", y="roll")}
+
+
+@pytest.fixture
+def dice(monkeypatch):
+    monkeypatch.setattr(theory, "STUDIES", {"beta": (Part("dice", list_dice, keep, draw_dice),)})
+
+
+def test_a_study_writes_tables_summaries_and_figures(dice, tmp_path):
+    seen = []
+    summaries = run_study("beta", tmp_path / "out", progress=lambda phase, share: seen.append((phase, share)))
+    assert [row["sides"] for row in summaries["dice"]] == [6, 20]
+    assert read_rows(tmp_path / "out" / "dice-summary.csv") == summaries["dice"]
+    assert len(read_rows(tmp_path / "out" / "dice.csv")) == 2
+    assert (tmp_path / "out" / "dice-rolls.svg").read_text().startswith("<svg")
+    assert seen[-1] == ("dice: 2 of 2 cells", 1.0)
+    quick = run_study("beta", tmp_path / "quick", quick=True)
+    assert quick["dice"] == summaries["dice"][:1]
+
+
+def test_an_engine_with_processes_gives_the_same(dice, tmp_path):
+    alone, shared = (
+        run_study("beta", tmp_path / engine.replace(":", "-"), engine=engine) for engine in ("serial", "processes:2")
+    )
+    assert alone == shared
+
+
+def test_the_command_prints_the_summary(dice, tmp_path, capsys):
+    beta(out=tmp_path / "out", quick=True)
+    printed = capsys.readouterr().out
+    assert "sides" in printed
+    assert "tables and figures" in printed
+    beta(out=tmp_path / "out", quick=True, as_json=True)
+    assert list(json.loads(capsys.readouterr().out)) == ["dice"]

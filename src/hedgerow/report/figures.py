@@ -64,7 +64,8 @@ def draw_curves(points: Sequence[Point], *, x: str = "labels", y: str = "accurac
         if log:
             axes.set_xscale("log")
             axes.minorticks_off()
-        axes.set_xticks(_choose_ticks({point[1] for point in points}))
+        ticks = _choose_ticks({point[1] for point in points})
+        axes.set_xticks(_thin_ticks(ticks) if log else ticks)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         _style_axes(axes, x, y)
         figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK)
@@ -128,6 +129,19 @@ def _choose_ticks(values: Iterable[float]) -> list[float]:
     ticks = sorted(values)
     letters = sum(len(f"{tick:,.0f} ") for tick in ticks)
     return ticks[:: -(-letters // TICK_LETTERS) or 1]
+
+
+def _thin_ticks(ticks: Sequence[float]) -> list[float]:
+    """Those of ascending ticks > 0 whose labels do not overlap the one before on a logarithmic axis."""
+    if len(ticks) < 2:
+        return list(ticks)
+    scale = TICK_LETTERS / float(np.log(ticks[-1] / ticks[0]))
+    kept = [ticks[0]]
+    for tick in ticks[1:]:
+        needed = 1 + (len(f"{kept[-1]:,.0f}") + len(f"{tick:,.0f}")) / 2
+        if scale * float(np.log(tick / kept[-1])) > needed:
+            kept.append(tick)
+    return kept
 
 
 def _count_columns(names: Sequence[str]) -> int:

@@ -73,7 +73,7 @@ def warn_assumptions(sampler: str, k: int, n: int, d: int) -> None:
     """Warn of what the theorem behind a sampler assumes and the numbers do not have."""
     if sampler not in ("quantiles", THEOREM):
         return
-    where = "Lemma B.1" if sampler == "quantiles" else "Theorem 4.2"
+    where = "Lemma B.2" if sampler == "quantiles" else "Theorem 4.2"
     if k * k > n:
         _warn(f"{where} assumes k = o(sqrt n), but k = {k:,} is greater than sqrt n = {math.sqrt(n):,.0f}")
     if sampler == THEOREM and d > 1 and n < float(k) ** d:

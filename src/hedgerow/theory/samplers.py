@@ -93,7 +93,7 @@ class Seeding:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """On a line: the point nearest to each of the k-quantiles (Lemma B.1).
+    """On a line: the point nearest to each of the k-quantiles (Lemma B.2).
 
     targets: the quantiles of the distribution, ascending, (k,) and perhaps infinite; without them, those of the points.
     Two quantiles with the same nearest point take its neighbors as well.

@@ -1,4 +1,4 @@
-"""Thresholds on a line: the version space and its diameter, in closed form (Lemma B.1 and Theorem 4.3).
+"""Thresholds on a line: the version space and its diameter, in closed form (Lemma B.2 and Theorem 4.3).
 
 A hypothesis says 1 at and beyond its threshold v; two of them differ where a point falls between their thresholds, with
 probability |F(v) - F(v')|. Labels at s_1 < ... < s_k leave the gap between two neighbors in which the true threshold
@@ -144,8 +144,8 @@ def summarize(rows: list[Row]) -> list[Row]:
         summary.append(
             {"setting": setting, "sampler": sampler, "k": k, "n": n, "trials": len(some)}
             | {"beta": beta.value, "low": beta.low, "high": beta.high, "beta log k": beta.value * math.log(k)}
-            | {"diameter": float(np.mean(column(some, "largest")))}
-            | {"uniform diameter": float(np.mean(column(uniform[k], "largest")))}
+            | {"diameter times k": k * float(np.mean(column(some, "largest")))}
+            | {"uniform times k": k * float(np.mean(column(uniform[k], "largest")))}
             | {"mean beta": mean.value, "mean low": mean.low, "mean high": mean.high}
         )
     return summary + _fit_all(groups, uniform)

@@ -1,0 +1,152 @@
+"""Refresh docs/theory.md, its figures and the summaries in experiments/theory from the tables there.
+
+    python docs/make_theory.py
+
+`hedgerow theory STUDY -o FOLDER` writes the tables; the summaries and figures are made of them by the same functions.
+The page is written by hand, except for marked numbers (marks.py) and parts from `<!-- generated: NAME -->` to
+`<!-- end -->`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hedgerow.report import frame_figure
+from hedgerow.theory import STUDIES
+from hedgerow.theory.measurements import Row, read_rows, write_rows
+from hedgerow.theory.parts import Part
+from make_results import add_background, table
+from marks import fill
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE / "theory.md"
+TABLES = HERE.parent / "experiments" / "theory"
+FIGURES = HERE / "figures" / "theory"
+PART = re.compile(r"(?P<open><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL)
+
+
+def text() -> str:
+    """The page with its generated parts and its marked numbers as the tables have them."""
+    made = PART.sub(lambda found: f"{found['open']}\n{PARTS[found['name']]()}\n\n{found['close']}", PAGE.read_text())
+    return fill(made)
+
+
+def list_parts() -> Iterator[Part]:
+    """The parts of all studies that have been run."""
+    return (part for parts in STUDIES.values() for part in parts if (TABLES / f"{part.table}.csv").is_file())
+
+
+def read(name: str) -> list[Row]:
+    """The rows of a summary."""
+    return read_rows(TABLES / f"{name}-summary.csv")
+
+
+def draw(part: Part) -> dict[str, str]:
+    """File name -> SVG of the figures of a part."""
+    figures = part.draw(read(part.table))
+    return {f"{part.table}-{name}.svg": add_background(frame_figure(figure)) for name, figure in figures.items()}
+
+
+def show(value: Any, decimals: int = 3) -> str:
+    """A number as text; whole numbers with commas."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.{decimals}f}"
+
+
+def bracket(row: Row, decimals: int = 3, name: str = "beta") -> str:
+    """A value with its interval."""
+    return f"{row[name]:.{decimals}f} ({row['low']:.{decimals}f} to {row['high']:.{decimals}f})"
+
+
+def pivot(rows: Sequence[Row], line: str, across: Callable[[Row], str], cell: Callable[[Row], str]) -> str:
+    """A table with one line per value of a column, and the other columns named by `across`."""
+    lines: dict[Any, dict[str, str]] = {}
+    names = dict.fromkeys(across(row) for row in rows)
+    for row in rows:
+        lines.setdefault(row[line], dict.fromkeys(names, ""))[across(row)] = cell(row)
+    return table([{line: show(value)} | cells for value, cells in sorted(lines.items())])
+
+
+def tabulate_thresholds() -> str:
+    """beta log k by k."""
+    rows = [row for row in read("thresholds") if row["setting"] != "n varies" and "limit" not in row]
+    return pivot(rows, "k", lambda row: f"{row['sampler']}, {row['setting']}", lambda row: f"{row['beta log k']:.2f}")
+
+
+def tabulate_limits() -> str:
+    """The limit of beta log k by curve."""
+    fits = [row for row in read("thresholds") if "limit" in row]
+    limit = "limit of beta log k"
+    return table([{"sampler": row["sampler"], "pool": row["setting"], limit: bracket(row, 2, "limit")} for row in fits])
+
+
+def tabulate_clusters() -> str:
+    """The number of clusters and the widest, by k."""
+    rows = read("clusters")
+    return pivot(
+        rows, "k", lambda row: row["setting"],
+        lambda row: f"{row['clusters / k']:.3f} k clusters, widest {row['widest times k']:.2f} / k",
+    )  # fmt: skip
+
+
+def tabulate_segments() -> str:
+    """beta of all samplers at the largest k."""
+    rows = read("segments")
+    most = max(row["k"] for row in rows)
+    return table(
+        [
+            {"positions": positions, f"least of any sampler, k = {most:,}": show(rows[-1]["bound"])}
+            | {row["sampler"]: bracket(row, 2) for row in rows if (row["positions"], row["k"]) == (positions, most)}
+            for positions in dict.fromkeys(row["positions"] for row in rows)
+        ]
+    )
+
+
+def tabulate_rectangles() -> str:
+    """beta of the theorem's sampler on the axes beside d / log k, by d."""
+    rows = [row for row in read("rectangles") if row["setting"] == "on the axes"]
+    return pivot(rows, "d", lambda row: f"k = {row['k']:,}", lambda row: f"{row['beta']:.2f} ({row['d / log k']:.2f})")
+
+
+def tabulate_pools() -> str:
+    """beta of the theorem's sampler on points of a pool, by d and n or k."""
+    rows = [row for row in read("rectangles") if row["setting"] in ("n varies", "pool")]
+    kept = {(row["d"], row["k"], row["n"]): row for row in rows}
+    chosen = sorted(kept.values(), key=lambda row: (row["k"], row["n"], row["d"]))
+    return pivot(chosen, "d", lambda row: f"k = {row['k']:,}, n = {row['n']:,}", lambda row: f"{row['beta']:.2f}")
+
+
+def tabulate_samplers() -> str:
+    """beta of the samplers of practice on rectangles, by d."""
+    rows = [row for row in read("rectangles") if row["setting"] == "samplers" and row["k"] == 1000]
+    return pivot(rows, "d", lambda row: row["sampler"], lambda row: f"{row['beta']:.2f}")
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "thresholds": tabulate_thresholds,
+    "limits": tabulate_limits,
+    "clusters": tabulate_clusters,
+    "segments": tabulate_segments,
+    "rectangles": tabulate_rectangles,
+    "pools": tabulate_pools,
+    "samplers": tabulate_samplers,
+}
+
+
+def main() -> None:
+    """Refresh summaries, figures and the page; figures of parts that are gone are removed."""
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    drawn: dict[str, str] = {}
+    for part in list_parts():
+        write_rows(TABLES / f"{part.table}-summary.csv", part.summarize(read_rows(TABLES / f"{part.table}.csv")))
+        drawn |= draw(part)
+    for path in FIGURES.glob("*.svg"):
+        if path.name not in drawn:
+            path.unlink()
+    for file, figure in drawn.items():
+        (FIGURES / file).write_text(figure)
+    PAGE.write_text(text())
+
+
+if __name__ == "__main__":
+    main()
