@@ -8,7 +8,7 @@ The page is written by hand, except for marked numbers (marks.py) and parts from
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,9 @@ def text() -> str:
     return fill(made)
 
 
-def list_parts() -> Iterator[Part]:
+def list_parts() -> list[Part]:
     """The parts of all studies that have been run."""
-    return (part for parts in STUDIES.values() for part in parts if (TABLES / f"{part.table}.csv").is_file())
+    return [part for parts in STUDIES.values() for part in parts if (TABLES / f"{part.table}.csv").is_file()]
 
 
 def read(name: str) -> list[Row]:
