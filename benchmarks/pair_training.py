@@ -9,9 +9,12 @@ the first model on all labels, with start "previous" through every round, each f
 draws of the labels; `one_go`: with the labels of the last round, trained once from the first model; `error`: the
 standard error of `final`; `trained`: labels that the rounds train on. A few options are varied at a time, the others
 as in the setting chosen so far. The setting with the highest mean of `seed_set` and `final` is the best; of those
-within 0.001 of it, the one that trains on the fewest labels is chosen.
+within 0.001 of it, the one that trains on the fewest labels is chosen, with start "first" before "previous", as no
+label is then trained on more often because it came early. Settings that the file of results has already, with the same
+sizes, are not measured again.
 """
 
+import json
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
@@ -22,7 +25,7 @@ import numpy as np
 from hedgerow.experiments import load_recipe
 from hedgerow.pairs import Pairs
 from hedgerow.tasks import Annotated, PairTask
-from runner import installed_version, parser, save
+from runner import RESULTS, installed_version, parser, save
 
 SEED = 0
 HELD_OUT_SHARE, HELD_OUT = 0.2, 20_000
@@ -31,7 +34,8 @@ CLOSE = 0.001  # half of the difference that verdicts call equal
 # By kind of model: where the search begins, and the options that each stage varies, every combination of them.
 SEARCHES = {
     "Perceptron": (
-        {"dropout": 0.5, "epochs": 20, "learning_rate": 1e-3, "minibatch": 100, "schedule": "cosine", "start": "first"},
+        {"dropout": 0.5, "epochs": 20, "learning_rate": 1e-3, "minibatch": 100, "schedule": "cosine"}
+        | {"start": "first", "weight_decay": 0.0},
         (
             {"learning_rate": (1e-3, 3e-3, 1e-2), "epochs": (5, 10, 20, 40)},
             {"dropout": (0.0, 0.5), "weight_decay": (0.0, 1e-4, 1e-3)},
@@ -143,7 +147,7 @@ def choose(records):
     """The cheapest of the records that are close to the best."""
     best = max(rate(record) for record in records)
     close = [record for record in records if rate(record) > best - CLOSE]
-    return min(close, key=lambda record: (record["trained"], -rate(record)))
+    return min(close, key=lambda record: (record["trained"], record["start"] != "first", -rate(record)))
 
 
 def rate(record):
@@ -154,9 +158,8 @@ def search(bench, start, stages):
     """Every setting that was measured, the chosen one marked."""
     setting, options = start, list(start)
     for stage in stages:
-        options += [name for name in stage if name not in options]
-        tried = [bench.measure(setting | dict(zip(stage, values, strict=True))) for values in product(*stage.values())]
-        bench.measure(setting)
+        varied = [dict(zip(stage, values, strict=True)) for values in product(*stage.values())]
+        tried = [bench.measure(setting | values) for values in ({}, *varied)]
         setting = {name: value for name, value in choose(tried).items() if name in options}
     records = list(bench.found.values())
     return [record | {"chosen": {**record, **setting} == record} for record in records]
@@ -168,6 +171,17 @@ def shrink(recipe):
     return replace(recipe, dataset=dataset, seed_size=600, batch_size=(400,), rounds=2)
 
 
+def read_earlier(path, settings, options):
+    """Setting -> its record, from a file of results with the same recipe and sizes; empty if there is none."""
+    if not path.is_file():
+        return {}
+    earlier = json.loads(path.read_text())
+    if any(earlier["settings"][key] != value for key, value in settings.items()):
+        return {}
+    records = [{key: value for key, value in record.items() if key != "chosen"} for record in earlier["results"]]
+    return {tuple(sorted((name, record[name]) for name in options)): record for record in records}
+
+
 def main():
     made = parser(__doc__)
     made.add_argument("recipe", nargs="?", default="wordlangs-small", help="a recipe with pairs")
@@ -177,11 +191,13 @@ def main():
     recipe = shrink(recipe) if options.quick else recipe
     bench = Bench(recipe, recipe.dataset.load(options.data, Path()), options.data, 1 if options.quick else DRAWS)
     start, stages = SEARCHES[type(recipe.model).__name__]
-    records = search(bench, start, QUICK_STAGES if options.quick else stages)
     settings = {"recipe": recipe.name, "rows": bench.task.n, "held_out_rows": bench.held_out, "draws": bench.draws}
     settings |= {"labels": [int(bench.sizes[0]), int(bench.sizes[-1])], "rounds": recipe.rounds}
     settings |= {"torch": installed_version("torch"), "quick": options.quick}
-    save(f"pair_training_{recipe.name}", SEED, settings, records, options, script="pair_training")
+    name = f"pair_training_{recipe.name.replace('-', '_')}"
+    bench.found |= read_earlier(options.out or RESULTS / f"{name}.json", settings, start)
+    records = search(bench, start, QUICK_STAGES if options.quick else stages)
+    save(name, SEED, settings, records, options, script="pair_training")
 
 
 if __name__ == "__main__":
