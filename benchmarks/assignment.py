@@ -6,7 +6,8 @@ size, and at the threshold of `exact`. The subset is 3, 10 or 30 % of the pool; 
 it. `ari`: adjusted Rand index with `exact`; `ari_certified`: with `certified`. `closer_than_cut`: the share of
 clusters that have another one at an average linkage below the cut of `exact`. `farther_than_cut`: the share of points
 whose mean distance to the other members of their cluster is above that cut. `within`: the mean of that distance over
-all points, in cuts; a point of its own has 0. `single`: the share of points that are a cluster of their own.
+all points, in cuts; a point of its own has 0. `single`: the share of points that are a cluster of their own. `better`
+counts the settings (pools, metrics, subsets) in which each distance is better; lower is better but for `ari`.
 
 Pools of 8,000 points: the demo's distorted digits (pixels), CIFAR-10 (features of EfficientNet-lite0, images enlarged
 to 96 x 96; `--data` names the folder that contains `cifar-10-batches-py`), words (embeddings of a small character
@@ -110,6 +111,22 @@ def compare(points, metric):
     return found
 
 
+def count_wins(results):
+    """In how many settings (pools, metrics, subsets) each rule is better, by what is compared."""
+    wins = {}
+    signs = {"ari": 1, "closer_than_cut": -1, "farther_than_cut": -1, "single": -1, "within": -1}
+    for wish in ("size", "threshold"):
+        for key, sign in signs.items():
+            gains = [
+                sign * (found[f"{wish}, {share:.0%}, average"][key] - found[f"{wish}, {share:.0%}, centroid"][key])
+                for found in results.values()
+                for share in SUBSETS
+            ]
+            counts = {"average": sum(gain > 0 for gain in gains), "centroid": sum(gain < 0 for gain in gains)}
+            wins[f"{wish}, {key}"] = counts | {"settings": len(gains)}
+    return wins
+
+
 def main():
     made = parser(__doc__)
     made.add_argument("--data", type=Path, default=None, help="the folder that holds cifar-10-batches-py")
@@ -122,7 +139,7 @@ def main():
         for metric in METRICS:
             results[f"{name}, {metric}"] = compare(points, metric)
     settings = {"pools": shapes, "average_size": AVERAGE_SIZE, "draws": DRAWS, "quick": options.quick}
-    save("assignment", SEED, settings, results, options)
+    save("assignment", SEED, settings, results | {"better": count_wins(results)}, options)
 
 
 if __name__ == "__main__":
