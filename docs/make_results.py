@@ -11,7 +11,7 @@ present definitions; verdicts on the pages are those of the files.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from hedgerow.experiments.findings import (
     check_training,
     find_all,
     gather_family,
+    list_controlled,
 )
 from hedgerow.experiments.pages import (
     CREDIT,
@@ -32,6 +33,7 @@ from hedgerow.experiments.pages import (
     explain_verdicts,
     mark_points,
     note_seed_best,
+    split_series,
     tabulate_claims,
     tabulate_comparisons,
     tabulate_credits,
@@ -45,6 +47,7 @@ from hedgerow.experiments.pages import (
 from hedgerow.experiments.recipes import list_recipes, load_recipe
 from hedgerow.experiments.records import load_summary, read_summary, restore_checks, restore_rounds
 from hedgerow.report import draw_curves, frame_figure
+from hedgerow.report.figures import Point as Mark
 from marks import fill
 
 HERE = Path(__file__).resolve().parent
@@ -314,8 +317,10 @@ def describe_training(result: dict[str, Any]) -> str:
 def describe_batches(result: dict[str, Any], found: Findings) -> str:
     """The same for one batch size."""
     recipe, name, rows = result["recipe"], result["recipe"]["name"], found.batch_size
-    parts = [f"## Batches of {rows:,}"]
-    parts += [show_figure(name, str(rows), f"{recipe['metric']} by labels, batches of {rows:,}")]
+    parts, controls = [f"## Batches of {rows:,}"], list_control_names(recipe)
+    for which in split_points(recipe, found):
+        title = f"{recipe['metric']} by labels, batches of {rows:,}"
+        parts += [show_figure(name, which, title + (", with controls" if "controls" in which else ""))]
     parts += [table(tabulate_points(found.points))]
     compared = table(tabulate_comparisons(found.minus(recipe["baseline"])))
     parts += [f"Minus {recipe['baseline']} in the same trial, with intervals and verdicts:", compared]
@@ -325,7 +330,8 @@ def describe_batches(result: dict[str, Any], found: Findings) -> str:
         parts += ["Claims of the paper, for the area under the learning curve:", table(claims)]
     if further := tabulate_further(found, recipe):
         parts += ["Further comparisons:", table(further)]
-    parts += [f"{SAVINGS}{note_seed_best(found)}", table(tabulate_savings(found, recipe.get("reported_savings")))]
+    credited = replace(found, savings=tuple(one for one in found.savings if not {one.strategy, one.other} & controls))
+    parts += [f"{SAVINGS}{note_seed_best(credited)}", table(tabulate_savings(credited, recipe.get("reported_savings")))]
     return "\n\n".join([*parts, "Median seconds per round:", table(tabulate_seconds(found))])
 
 
@@ -349,12 +355,30 @@ def table(rows: Sequence[dict[str, str]]) -> str:
     return re.sub(r"(?<=\d) (?=[±%])|(?<=±) (?=\d)", "\N{NO-BREAK SPACE}", text)
 
 
+def list_control_names(recipe: Mapping[str, Any]) -> set[str]:
+    return {arm["name"] for arm in recipe["strategies"] if "control_of" in arm}
+
+
+def split_points(recipe: Mapping[str, Any], found: Findings) -> dict[str, list[Mark]]:
+    """The curves of each figure of a batch size: the strategies, then every strategy that has controls with them."""
+    controls, marks = list_control_names(recipe), mark_points(found.points)
+    figures = {}
+    for number, group in enumerate(split_series([mark for mark in marks if mark[0] not in controls])):
+        figures[f"{found.batch_size}{f'-{number + 1}' if number else ''}"] = group
+    shown = list(dict.fromkeys(name for pair in list_controlled(recipe) for name in pair))
+    ordered = [mark for name in shown for mark in marks if mark[0] == name]
+    for number, group in enumerate(split_series(ordered)):
+        figures[f"{found.batch_size}-controls{f'-{number + 1}' if number else ''}"] = group
+    return figures
+
+
 def draw(result: dict[str, Any]) -> dict[str, str]:
     """File name -> SVG of every figure of a recipe."""
     name, metric = result["recipe"]["name"], result["recipe"]["metric"].replace("_", " ")
     drawn = {
-        f"{name}-{found.batch_size}.svg": draw_curves(mark_points(found.points), y=metric)
+        f"{name}-{which}.svg": draw_curves(points, y=metric)
         for found in map(Findings.from_json, result["findings"])
+        for which, points in split_points(result["recipe"], found).items()
     }
     label = f"minus {result['recipe']['baseline']}"
     for of, marks in result["sweep"].items():
