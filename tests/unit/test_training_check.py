@@ -155,7 +155,7 @@ def test_reports_and_pages_show_it(whole: Path, tmp_path: Path) -> None:
     stored = json.loads((whole / "summary.json").read_text())
     assert read_summary(whole / "summary.json").checks == held.checks
     text = make_results.describe_findings(stored)
-    assert "## Training check\n\n| batch size | labels | round by round | in one go | difference |" in text
+    assert "## Training check\n\n| batch size | labels | by rounds | in one go | difference | verdict |" in text
     assert f"| {first.verdict} |" in text
     old = {key: value for key, value in stored.items() if key != "checks"}  # a summary of an earlier version
     assert "## Training check\n\nThe check was not run" in make_results.describe_findings(old)
@@ -190,13 +190,13 @@ def test_a_model_that_starts_from_the_first_one_is_explained(whole: Path) -> Non
 @pytest.mark.parametrize(
     ("low", "high", "higher_is_better", "verdict"),
     [
-        (-0.01, 0.0019, True, "sound: one go is not better by more than 0.002"),
-        (0.0001, 0.0019, True, "sound: one go is not better by more than 0.002"),
-        (-0.05, -0.04, True, "sound: one go is not better by more than 0.002"),
-        (0.0001, 0.0021, True, "not sound: one go is better, by 0.0001 to 0.0021"),
-        (-0.0001, 0.0021, True, "undecided: one go may be better by as much as 0.0021"),
-        (-0.05, -0.04, False, "not sound: one go is better, by 0.0400 to 0.0500"),
-        (0.04, 0.05, False, "sound: one go is not better by more than 0.002"),
+        (-0.01, 0.0019, True, "sound: one go gains less than 0.002"),
+        (0.0001, 0.0019, True, "sound: one go gains less than 0.002"),
+        (-0.05, -0.04, True, "sound: one go gains less than 0.002"),
+        (0.0001, 0.0021, True, "not sound: one go gains 0.0001 to 0.0021"),
+        (-0.0001, 0.0021, True, "undecided: one go may gain 0.0021"),
+        (-0.05, -0.04, False, "not sound: one go gains 0.0400 to 0.0500"),
+        (0.04, 0.05, False, "sound: one go gains less than 0.002"),
         (None, None, True, "one trial: no verdict"),
     ],
 )
@@ -214,4 +214,4 @@ def test_only_trials_with_a_check_are_compared() -> None:
     assert found.incremental == pytest.approx(0.55)
     assert found.one_go == pytest.approx(0.65)
     assert found.difference.trials == 2
-    assert found.verdict == "not sound: one go is better, by 0.1000 to 0.1000"
+    assert found.verdict == "not sound: one go gains 0.1000 to 0.1000"

@@ -431,10 +431,10 @@ def judge_training(one: Comparison, equivalence: float, higher_is_better: bool) 
         return "one trial: no verdict"
     least, most = (one.low, one.high) if higher_is_better else (-one.high, -one.low)
     if most < equivalence:
-        return f"sound: one go is not better by more than {equivalence:g}"
+        return f"sound: one go gains less than {equivalence:g}"
     if least > 0:
-        return f"not sound: one go is better, by {least:.4f} to {most:.4f}"
-    return f"undecided: one go may be better by as much as {most:.4f}"
+        return f"not sound: one go gains {least:.4f} to {most:.4f}"
+    return f"undecided: one go may gain {most:.4f}"
 
 
 def find_seconds(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:

@@ -333,8 +333,8 @@ def tabulate_training(checks: Sequence[TrainingCheck]) -> Rows:
     """One row per batch size: the score of the rounds and of one go, their difference and the verdict."""
     return tuple(
         {"batch size": f"{one.batch_size:,}", "labels": f"{one.labeled:,}"}
-        | {"round by round": f"{one.incremental:.4f}", "in one go": f"{one.one_go:.4f}"}
-        | {"difference": show_interval(one.difference), "the rounds are": one.verdict}
+        | {"by rounds": f"{one.incremental:.4f}", "in one go": f"{one.one_go:.4f}"}
+        | {"difference": show_interval(one.difference), "verdict": one.verdict}
         for one in checks
     )
 
