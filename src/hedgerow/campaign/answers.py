@@ -142,13 +142,14 @@ class LabelFile:
     """What a label file holds. Every row of it is in `answers` or in `rejects`: `rows` counts both.
 
     channel: the kind of file ("jsonl", "csv", "parquet", "label-studio", "prodigy"), in whose name the keys of answers
-    and the names of people are understood. sha256: of the bytes of the file.
+    and the names of people are understood. sha256: of the bytes of the file. taken: what was read from where, in words.
     """
 
     answers: Answers
     rejects: tuple[Reject, ...]
     channel: str
     sha256: str
+    taken: str = ""
 
     @property
     def rows(self) -> int:
