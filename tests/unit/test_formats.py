@@ -133,6 +133,18 @@ def test_a_json_array_of_flat_objects(tmp_path: Path) -> None:
     assert found.rejects[0].detail == "it is not an object with fields"
 
 
+def test_repeated_labels_and_people_are_read_like_the_first_ones(tmp_path: Path) -> None:
+    """What was looked up once is used again only for what is the same: True is not 1, and ids are still checked."""
+    rows = [(1, "cat", 1), (2, "cat", 1), (3, "cat", True), (4, "cat", 1.0), (True, "cat", 1), ("", "cat", 1)]
+    rows += [(2**63, "cat", 1), (5, " cat", 1), (6, ["cat"], 1), (7, "cat", None), (8, "cat", "1")]
+    lines = [{"id": one, "label": label, "annotator": person} for one, label, person in rows]
+    found = read_answers(write_lines(tmp_path, [*lines, {"id": 9, "label": "cat", "annotator": 1, "time": "x"}]))
+    assert [(one.id, one.value, one.annotator) for one in found.answers] == [
+        (1, "cat", "1"), (2, "cat", "1"), (5, "cat", "1"), (6, ("cat",), "1"), (7, "cat", None), (8, "cat", "1"),
+    ]  # fmt: skip
+    assert [one.place for one in found.rejects] == [2, 3, 4, 5, 6, 11]
+
+
 # Label Studio.
 
 

@@ -196,6 +196,23 @@ class _Collector:
         self.places.append(self.rows)
         self.rows += 1
 
+    def add_codes(self, row: int | str, codes: tuple[int, int, int], said_at: int) -> None:
+        """One more answer, whose kind, value and annotator are those of an earlier one."""
+        self.ids.append(row)
+        self.kinds.append(codes[0])
+        self.columns["value"].append(codes[1])
+        self.columns["annotator"].append(codes[2])
+        self.columns["class"].append(ABSENT)
+        self.said_at.append(said_at)
+        self.external.append(None)
+        self.seconds.append(math.nan)
+        self.places.append(self.rows)
+        self.rows += 1
+
+    def last_codes(self) -> tuple[int, int, int]:
+        """Kind, value and annotator of the last answer."""
+        return self.kinds[-1], self.columns["value"][-1], self.columns["annotator"][-1]
+
     def _intern(self, name: str, value: Any) -> None:
         known = self.known[name]
         self.columns[name].append(ABSENT if value is None else known.setdefault(value, len(known)))
@@ -265,6 +282,35 @@ class _Flat:
     zone: tzinfo
     pairs: bool
 
+    def collect(self, records: Iterable[Any], into: "_Collector") -> None:
+        """All rows. Most files repeat a few labels and people a million times, so what these mean is looked up."""
+        fields = self.fields
+        if not set(fields) <= {"id", "label", "annotator", "said_at"}:
+            _collect(records, self.understand, into)
+            return
+        met: dict[tuple[str, Any], tuple[int, int, int]] = {}  # (label, person) as written -> codes
+        for record in records:
+            key = self._find_key(record)
+            if key is not None and key in met:
+                try:
+                    row = _read_id(record.get(fields["id"]), fields["id"])
+                    said_at = _read_time(record.get(fields.get("said_at")), self.zone)
+                    into.add_codes(row, met[key], said_at)
+                    continue
+                except _UnusableError:  # for the same reason below
+                    pass
+            before = len(into.ids)
+            _collect([record], self.understand, into)
+            if key is not None and len(into.ids) > before:
+                met[key] = into.last_codes()
+
+    def _find_key(self, record: Any) -> tuple[str, Any] | None:
+        """(label, person) of a row if both are plain; True is not, since it equals 1."""
+        if type(record) is not dict:
+            return None
+        label, person = record.get(self.fields["label"]), record.get(self.fields.get("annotator"))
+        return (label, person) if type(label) is str and type(person) in (str, int, type(None)) else None
+
     def understand(self, record: Any) -> Iterator[_Said]:
         """The answer of one row."""
         if not isinstance(record, dict):
@@ -329,8 +375,8 @@ def _read_json_records(records: Iterator[Any], title: str, what: str, reading: R
             raise InputError(f"{title} holds no records")
         return f"{what}: nothing"
     flat = _find_fields(list(names), reading, title)
-    _collect(ahead, flat.understand, into)
-    _collect(records, flat.understand, into)
+    flat.collect(ahead, into)
+    flat.collect(records, into)
     return _describe(flat, what)
 
 
@@ -352,7 +398,7 @@ def _read_csv(file: Path, reading: Reading, into: _Collector) -> str:
         kept = [(name, place[name]) for name in flat.fields.values()]
         rows = parsing.iterate_csv(opened, heading, str(file))
         records = (row if isinstance(row, Bad) else {name: row[at] for name, at in kept} for row in rows)
-        _collect(records, flat.understand, into)
+        flat.collect(records, into)
     if into.ids and all(_WHOLE.fullmatch(str(one)) and abs(int(one)) < 2**63 for one in into.ids):
         into.ids = [int(one) for one in into.ids]  # as the pool's own CSV files are read: 007 stays a string
     mark = {",": "commas", ";": "semicolons", "\t": "tabs"}[heading.delimiter]
@@ -372,7 +418,7 @@ def _read_parquet(file: Path, reading: Reading, into: _Collector) -> str:
     for batch in data.batches(wanted, CHUNK, 0, data.n):
         columns = {name: _list_column(batch.column(name)) for name in wanted}
         records = (dict(zip(wanted, row, strict=True)) for row in zip(*columns.values(), strict=True))
-        _collect(records, flat.understand, into)
+        flat.collect(records, into)
     return _describe(flat, "Parquet")
 
 
@@ -486,7 +532,7 @@ def _read_label_studio_min(file: Path, reading: Reading, into: _Collector) -> st
     flat = _find_fields(names, inner, str(file))
     with file.open("rb") as opened:
         records = (_flatten_choices(one) for one in parsing.iterate_json_array(opened, str(file)))
-        _collect(records, flat.understand, into)
+        flat.collect(records, into)
     return _describe(flat, "Label Studio JSON_MIN")
 
 

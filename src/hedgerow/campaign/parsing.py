@@ -241,9 +241,11 @@ def read_heading(file: BinaryIO, title: str) -> CsvHeading:
 def iterate_csv(file: BinaryIO, heading: CsvHeading, title: str) -> Iterator[list[str] | Bad]:
     """The rows below the heading; blank lines are passed over, and rows of another length are bad."""
     csv.field_size_limit(max(csv.field_size_limit(), RECORD_BYTES))  # one limit for all readers of the process
-    reader = csv.reader(_guard_lines(file, title), delimiter=heading.delimiter)
+    lines = _CsvLines(file, title)
+    reader = csv.reader(lines, delimiter=heading.delimiter)
     while True:
         begun = reader.line_num + 2  # the heading, and lines count from 1
+        lines.odd = False
         try:
             row = next(reader)
         except StopIteration:
@@ -255,10 +257,12 @@ def iterate_csv(file: BinaryIO, heading: CsvHeading, title: str) -> Iterator[lis
         if len(row) != len(heading.names):
             reason = f"it has {len(row)} fields, and the heading {len(heading.names)}"
             yield Bad(reason, heading.delimiter.join(row)[:SHOWN])
+        elif not lines.odd:
+            yield row
         elif any(map(_has_bad_bytes, row)):
             yield Bad("it is not UTF-8", heading.delimiter.join(row)[:SHOWN].encode(errors="replace").decode())
         else:
-            yield [unguard(field) if field[:1] == "'" else field for field in row]
+            yield [unguard(field) for field in row]
 
 
 def unguard(text: str) -> str:
@@ -266,12 +270,31 @@ def unguard(text: str) -> str:
     return text[1:] if _GUARDED.match(text) else text
 
 
-def _guard_lines(file: BinaryIO, title: str) -> Iterator[str]:
-    """Lines with their ends; bytes that are not UTF-8 become lone surrogates, so that only their row is lost."""
-    while line := file.readline(RECORD_BYTES + 1):
+class _CsvLines:
+    """Lines with their ends; bytes that are not UTF-8 become lone surrogates, so that only their row is lost.
+
+    odd: whether a line since it was last set to False has such bytes or the mark that guards a formula; nearly all
+    rows need no second look.
+    """
+
+    def __init__(self, file: BinaryIO, title: str) -> None:
+        self.file, self.title, self.odd = file, title, False
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self.file.readline(RECORD_BYTES + 1)
+        if not line:
+            raise StopIteration
         if len(line) > RECORD_BYTES:
-            raise InputError(f"{title} has a line longer than {RECORD_BYTES >> 20} MiB")
-        yield line.decode(errors="surrogateescape")
+            raise InputError(f"{self.title} has a line longer than {RECORD_BYTES >> 20} MiB")
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            text, self.odd = line.decode(errors="surrogateescape"), True
+        self.odd = self.odd or "'" in text
+        return text
 
 
 def _has_bad_bytes(text: str) -> bool:
