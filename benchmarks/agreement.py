@@ -1,9 +1,9 @@
-"""Claim: the agreement on a million rows with two answers each takes seconds, and label files are read at 150,000 rows
-per CPU second or more.
+"""Claim: verdicts, agreement and accuracy on gold questions for a million rows with two answers each take two CPU
+seconds, and label files are read at about 200,000 rows per CPU second or more.
 
-Votes of 40 annotators on ten classes, who are right nine times out of ten. nltk computes alpha vote by vote; it is
-given a hundredth of the rows, so its time for all of them would be a hundred times as long or more. The label files
-have ids, labels, annotators and times.
+Votes of 40 annotators on ten classes, who are right nine times out of ten. Alpha is compared with that of nltk, on a
+hundredth of the rows. The label files have ids, labels, annotators and times; beside them, the time that Python's own
+modules take to parse the same files.
 """
 
 import csv
