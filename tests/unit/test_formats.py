@@ -332,6 +332,7 @@ def test_arrays_are_read_piece_by_piece(tmp_path: Path, monkeypatch: Any, size: 
         (b"id,label,id\n1,x,2\n", "two columns called 'id'"),
         (b'id,label\n1,"' + b"x\n" * 100, "cannot be read"),
         (b"id,caf\xe9\n", "the heading cannot be read"),
+        (b"id,label\r1,a\r2,b\r", "the heading cannot be read"),
         (b"PAR1" + b"x" * 100, "cannot be read as Parquet"),
     ],
 )

@@ -224,7 +224,10 @@ def read_heading(file: BinaryIO, title: str) -> CsvHeading:
     line = next(iterate_lines(file), "")
     if isinstance(line, Bad):
         raise InputError(f"{title}: the heading cannot be read: {line.reason}")
-    found = {mark: next(csv.reader([line], delimiter=mark), []) for mark in ",;\t"}
+    try:
+        found = {mark: next(csv.reader([line], delimiter=mark), []) for mark in ",;\t"}
+    except csv.Error as error:  # such as the line ends of an old Mac
+        raise InputError(f"{title}: the heading cannot be read: {error}") from None
     delimiter = max(found, key=lambda mark: len(found[mark]))
     names = tuple(unguard(name.strip()) for name in found[delimiter])
     if len(names) > FIELDS:
