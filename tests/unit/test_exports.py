@@ -153,6 +153,9 @@ def test_a_data_set_of_hugging_face(tmp_path: Path) -> None:
     write_export(path, VOTES, "dataset", force=True)
     assert datasets.load_from_disk(str(path)).num_rows == 3
     assert [one.name for one in tmp_path.iterdir()] == ["set"]
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(StoreError, match="is not a data set"):
+        write_export(tmp_path / "photos", VOTES, "dataset", force=True)
 
 
 # Label Studio.

@@ -187,16 +187,21 @@ def write_dataset(path: str | Path, columns: Columns, *, force: bool = False) ->
     target = Path(path)
     if target.exists() and not force:
         raise StoreError(f"{path} exists: pass --force (force=True in Python) to replace it, or choose another path")
-    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    if target.exists() and not (target / "dataset_info.json").is_file():  # never remove a folder of something else
+        raise StoreError(f"{path} is not a data set, so it is not replaced: choose another path")
+    beside, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("tmp", "old"))
     try:
         datasets.Dataset(make_table(columns)).save_to_disk(str(beside))
-        if target.is_dir():
-            shutil.rmtree(target)
+        if target.exists():
+            target.rename(old)
         beside.rename(target)
     except OSError as error:
+        if old.exists():
+            old.rename(target)
         raise StoreError(f"writing {path} failed: {error.strerror or error}") from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
     return target
 
 
