@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hedgerow.advice import Advice, Calibration, Measurements, Reason, SimulatedBatch, advise
     from hedgerow.batches import Batch, PairBatch
+    from hedgerow.campaign.campaign import Campaign
     from hedgerow.clustering.clusters import Clusters, cluster
     from hedgerow.clustering.dendrogram import Dendrogram
     from hedgerow.clustering.hac import linkage
@@ -99,6 +100,7 @@ _HOME = {
     "Calibration": "advice",
     "average_precision": "metrics",
     "macro_average_precision": "metrics",
+    "Campaign": "campaign.campaign",
     "warm": "warming",
     "Warmed": "warming",
     "HedgerowError": "errors",
@@ -119,6 +121,7 @@ __all__ = [
     "Badge",
     "Batch",
     "Calibration",
+    "Campaign",
     "CampaignError",
     "Certified",
     "ClusterMargin",

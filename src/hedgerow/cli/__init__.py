@@ -5,6 +5,7 @@ The rooms are imported inside the commands, so that `hedgerow --help` answers at
 
 import typer
 
+from hedgerow.cli import campaigns
 from hedgerow.cli.advice import advise
 from hedgerow.cli.app import app, run
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
@@ -30,6 +31,24 @@ theory.callback(invoke_without_command=True)(show_group)
 theory.command("beta")(beta)
 theory.command("label-complexity")(label_complexity)
 theory.command("bridge")(bridge)
+campaign = typer.Typer(help="Rounds with labels from people: they can be stopped and resumed.")
+app.add_typer(campaign, name="campaign")
+campaign.callback(invoke_without_command=True)(show_group)
+campaign.command("init")(campaigns.init)
+campaign.command("predict")(campaigns.predict)
+campaign.command("next")(campaigns.next_batch)
+campaign.command("export")(campaigns.export)
+campaign.command("ingest")(campaigns.ingest)
+campaign.command("claim")(campaigns.claim)
+campaign.command("answer")(campaigns.answer)
+campaign.command("release")(campaigns.release)
+campaign.command("retract")(campaigns.retract)
+campaign.command("alias")(campaigns.alias)
+campaign.command("status")(campaigns.status)
+campaign.command("log")(campaigns.show_log)
+campaign.command("close")(campaigns.close)
+campaign.command("undo")(campaigns.undo)
+campaign.command("upgrade")(campaigns.upgrade)
 app.command()(demo)
 app.command()(warm)
 

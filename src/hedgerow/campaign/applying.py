@@ -1,0 +1,276 @@
+"""Answers applied to a campaign: which are news, which are corrections, which are to be left out.
+
+For each answer, in the order of the file: one whose key in its tool, with the same time, is here already changes
+nothing; nor does one that repeats what the person says now. One that is older than what the person says now is stale:
+it is counted and left out, so that an old file never reverts a correction. Anything else is new, or a correction. What
+nobody asked for is kept as well, and counted as unsolicited. Nothing here reads files (`formats.py`) or knows ids.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from hedgerow.campaign import verdicts
+from hedgerow.campaign.answers import NEVER, RETRACT
+from hedgerow.campaign.database import Database, last_event, now
+from hedgerow.campaign.tables import PLANNING, VOID
+from hedgerow.campaign.verdicts import NO_VALUE, Numbers
+
+NEW, CORRECTED, UNCHANGED, STALE, UNSOLICITED = range(5)
+OUTCOMES = ("new", "corrected", "unchanged", "stale", "unsolicited")
+COLUMNS = (
+    "row", "class", "annotator", "seq", "kind", "value", "task", "source", "channel", "external", "said_at", "came_at",
+    "seconds",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Incoming:
+    """Answers by the numbers of a campaign, ordered by row, class and annotator, and then as they came.
+
+    value: NO_VALUE for kinds without one. said_at: NEVER if unknown. external and seconds may be absent.
+    """
+
+    row: Numbers
+    class_: Numbers
+    annotator: Numbers
+    kind: Numbers
+    value: Numbers
+    said_at: Numbers
+    external: npt.NDArray[np.object_] | None = None
+    seconds: npt.NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, at: Any) -> "Incoming":
+        """Some of them: a slice, or positions."""
+        held: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        taken: dict[str, Any] = {name: None if column is None else column[at] for name, column in held.items()}
+        return Incoming(**taken)
+
+    def order(self) -> Numbers:
+        """The positions that sort them; equal keys stay in the order in which they came."""
+        return np.lexsort((self.annotator, self.class_, self.row))
+
+    def chunks(self, size: int, start: int = 0) -> Iterator[tuple[int, int]]:
+        """(start, stop) of parts of about `size` answers; answers about one row are in one part."""
+        while start < len(self):
+            stop = min(start + size, len(self))
+            while stop < len(self) and self.row[stop] == self.row[stop - 1]:
+                stop += 1
+            yield start, stop
+            start = stop
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where answers come from. live: given just now at a page of ours, so that none can be stale."""
+
+    channel: str
+    source: int | None = None
+    live: bool = False
+
+
+@dataclass
+class Current:
+    """What a person says now about a row or pair."""
+
+    kind: int
+    value: int
+    said_at: int
+
+
+def apply(database: Database, connection: sa.Connection, incoming: Incoming, origin: Origin) -> Numbers:
+    """Apply answers within a transaction of `write`; returns what became of each, places in `OUTCOMES`."""
+    rows = np.unique(incoming.row)
+    past = _read_past(database, connection, rows)
+    known = _read_known(database, connection, incoming, origin)
+    outcome, keep = _judge(incoming, past, known, origin)
+    tasks = _find_tasks(database, connection, rows)
+    asked = np.array([tasks.get(pair, -1) for pair in _pairs(incoming)], np.int64)
+    outcome[(outcome == NEW) & (asked < 0)] = UNSOLICITED
+    kept = np.flatnonzero(keep)
+    seq = _number(incoming, kept, past)
+    first = last_event(connection) + 1
+    _write(database, connection, incoming.take(kept), asked[kept], seq, origin)
+    touched = np.unique(incoming.row[kept])
+    said = _merge(past, incoming.take(kept), seq, first, touched)
+    verdicts.store(database, connection, touched, said, np.intersect1d(touched, past[:, 0]))
+    return outcome
+
+
+# What is known before. Columns of the past: row, class, annotator, kind, value, event, seq, counts, said_at.
+
+
+def _read_past(database: Database, connection: sa.Connection, rows: Numbers) -> Numbers:
+    sql = (
+        f"SELECT e.row, e.class, e.annotator, e.kind, e.value, e.id, e.seq, CASE WHEN {verdicts.COUNTS} THEN 1 ELSE 0 "
+        f"END, e.said_at {verdicts.FROM} WHERE {database.among('e.row', 'rows')} ORDER BY e.id"
+    )
+    return verdicts.as_numbers(connection.execute(sa.text(sql), {"rows": database.listed(rows)}).all(), 9)
+
+
+def _read_known(
+    database: Database, connection: sa.Connection, incoming: Incoming, origin: Origin
+) -> set[tuple[str, int]]:
+    """The (key, time) pairs of answers that are here already; at a page of ours the key alone tells, with time 0."""
+    if incoming.external is None:
+        return set()
+    keys = sorted({key for key in incoming.external.tolist() if key is not None})
+    if not keys:
+        return set()
+    sql = (
+        f"SELECT e.external, e.said_at {verdicts.FROM} WHERE {verdicts.COUNTS} AND e.channel = :channel AND "
+        + database.among_texts("e.external", "keys")
+    )
+    found = connection.execute(sa.text(sql), {"channel": origin.channel, "keys": database.listed_texts(keys)})
+    return {(row[0], 0 if origin.live else NEVER if row[1] is None else row[1]) for row in found}
+
+
+def _find_tasks(database: Database, connection: sa.Connection, rows: Numbers) -> dict[tuple[int, int], int]:
+    """(row, class) -> its newest task, where that was asked for and not taken back."""
+    sql = (
+        "SELECT t.row, t.class, t.id, t.state FROM task t JOIN batch b ON b.id = t.batch "
+        f"WHERE b.state <> '{PLANNING}' AND {database.among('t.row', 'rows')} ORDER BY t.id"
+    )
+    found = connection.execute(sa.text(sql), {"rows": database.listed(rows)})
+    newest = {(row[0], row[1]): (row[2], row[3]) for row in found}
+    return {pair: task for pair, (task, state) in newest.items() if state != VOID}
+
+
+def _pairs(incoming: Incoming) -> Iterator[tuple[int, int]]:
+    return zip(incoming.row.tolist(), incoming.class_.tolist(), strict=True)
+
+
+# Judging.
+
+
+def _judge(
+    incoming: Incoming, past: Numbers, known: set[tuple[str, int]], origin: Origin
+) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """(what each answer is, whether it becomes an event)."""
+    outcome = np.full(len(incoming), NEW, np.int64)
+    keep = np.ones(len(incoming), np.bool_)
+    current = _find_current(past)
+    seen = set(known)
+    for at in _doubtful(incoming, past, bool(known)).tolist():
+        person = (int(incoming.row[at]), int(incoming.class_[at]), int(incoming.annotator[at]))
+        said_at = int(incoming.said_at[at])
+        key = None if incoming.external is None else incoming.external[at]
+        mark = None if key is None else (key, 0 if origin.live else said_at)
+        if mark is not None and mark in seen:
+            outcome[at], keep[at] = UNCHANGED, False
+            continue
+        said = Current(int(incoming.kind[at]), int(incoming.value[at]), said_at)
+        outcome[at], keep[at] = compare(said, current.get(person), live=origin.live)
+        if keep[at]:
+            current[person] = said
+        if mark is not None and keep[at]:
+            seen.add(mark)
+    return outcome, keep
+
+
+def compare(said: Current, before: Current | None, *, live: bool) -> tuple[int, bool]:
+    """(what an answer is, whether it becomes an event), given what the person said before."""
+    if before is None or before.kind == RETRACT:
+        if said.kind == RETRACT:
+            return UNCHANGED, False
+        if before is not None and not live and NEVER not in (said.said_at, before.said_at):
+            return (STALE, False) if said.said_at < before.said_at else (NEW, True)
+        return NEW, True
+    if (said.kind, said.value) == (before.kind, before.value):
+        # A later confirmation is kept: an answer from between the two would be stale.
+        return UNCHANGED, said.said_at > before.said_at
+    if not live and NEVER not in (said.said_at, before.said_at) and said.said_at < before.said_at:
+        return STALE, False
+    return CORRECTED, True
+
+
+def _doubtful(incoming: Incoming, past: Numbers, some_known: bool) -> Numbers:
+    """The answers that need a closer look: the others are the only ones of their person about their row or pair."""
+    if some_known:
+        return np.arange(len(incoming))
+    doubt = np.isin(incoming.row, past[:, 0]) | (incoming.kind == RETRACT)
+    same = _same_as_before(incoming)
+    doubt[1:] |= same[1:]
+    doubt[:-1] |= same[1:]
+    if incoming.external is not None:
+        keys = incoming.external.tolist()
+        given = [key for key in keys if key is not None]
+        if len(set(given)) < len(given):
+            doubt |= np.array([key is not None for key in keys], np.bool_)
+    return np.flatnonzero(doubt)
+
+
+def _same_as_before(incoming: Incoming) -> npt.NDArray[np.bool_]:
+    """Whether the answer before is by the same person about the same row or pair."""
+    same = np.zeros(len(incoming), np.bool_)
+    for column in (incoming.row, incoming.class_, incoming.annotator):
+        equal = column[1:] == column[:-1]
+        same[1:] = equal if column is incoming.row else same[1:] & equal
+    return same
+
+
+def _find_current(past: Numbers) -> dict[tuple[int, int, int], Current]:
+    counting = past[past[:, 7] == 1]
+    return {
+        (row, class_, person): Current(kind, value, said_at)  # in the order of events: the last one stays
+        for row, class_, person, kind, value, _, _, _, said_at in counting[
+            np.argsort(counting[:, 6], kind="stable")
+        ].tolist()
+    }
+
+
+# Writing.
+
+
+def _number(incoming: Incoming, kept: Numbers, past: Numbers) -> Numbers:
+    """The number of each kept answer among those of its person about its row or pair."""
+    taken = incoming.take(kept)
+    starts = ~_same_as_before(taken)
+    place = np.arange(len(taken))
+    seq = place - np.maximum.accumulate(np.where(starts, place, 0))
+    if len(past):
+        highest: dict[tuple[int, int, int], int] = {}
+        for row, class_, person, _, _, _, number, _, _ in past.tolist():
+            key = (row, class_, person)
+            highest[key] = max(highest.get(key, -1), number)
+        keys = zip(taken.row.tolist(), taken.class_.tolist(), taken.annotator.tolist(), strict=True)
+        seq = seq + np.array([highest.get(key, -1) + 1 for key in keys], np.int64)
+    return seq
+
+
+def _write(
+    database: Database, connection: sa.Connection, kept: Incoming, asked: Numbers, seq: Numbers, origin: Origin
+) -> None:
+    n, came_at = len(kept), now()
+    seconds = [None] * n if kept.seconds is None else [None if one != one else one for one in kept.seconds.tolist()]
+    columns: list[Any] = [
+        kept.row.tolist(),
+        kept.class_.tolist(),
+        kept.annotator.tolist(),
+        seq.tolist(),
+        kept.kind.tolist(),
+        [None if value == NO_VALUE else value for value in kept.value.tolist()],
+        [None if task < 0 else task for task in asked.tolist()],
+        [origin.source] * n,
+        [origin.channel] * n,
+        [None] * n if kept.external is None else kept.external.tolist(),
+        [None if when == NEVER else when for when in kept.said_at.tolist()],
+        [came_at] * n,
+        seconds,
+    ]
+    database.insert_many(connection, "event", COLUMNS, zip(*columns, strict=True))
+
+
+def _merge(past: Numbers, kept: Incoming, seq: Numbers, first: int, touched: Numbers) -> verdicts.Statements:
+    """The statements about the touched rows, with what was just written. first: the number of the first new event."""
+    columns = (kept.row, kept.class_, kept.annotator, kept.kind, kept.value, first + np.arange(len(kept)), seq)
+    fresh = np.column_stack(columns) if len(kept) else np.zeros((0, 7), np.int64)
+    earlier = past[(past[:, 7] == 1) & np.isin(past[:, 0], touched)][:, :7]
+    return verdicts.last_statements(np.concatenate([earlier, fresh]))

@@ -1,0 +1,130 @@
+"""Tasks handed out to people: leases that expire, so that nobody gets a task by accident and an absentee blocks nobody.
+
+A task is free for a person if the batch is open, the person has not answered or skipped it, and the answers it has and
+the leases of others together are fewer than it wants. On PostgreSQL rows that another claim holds are passed over
+(SKIP LOCKED); on SQLite one claim is written at a time. An answer after its lease ended is kept as one vote more.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from hedgerow import checks
+from hedgerow.campaign import verdicts
+from hedgerow.campaign.answers import RETRACT
+from hedgerow.campaign.database import Database, now
+from hedgerow.campaign.tables import ANSWERED, DISPUTED, LIVE, OPEN
+from hedgerow.errors import CampaignError
+
+MOST_CLAIMED = 30
+LEASE_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Task:
+    """One question, leased: about a row, or about a pair if `class_` is not WHOLE_ROW. until: when the lease ends."""
+
+    task: int
+    batch: int
+    row: int
+    class_: int
+    until: int
+
+
+FREE = f"""
+t.given + (SELECT count(*) FROM lease l WHERE l.task = t.id AND l.until > :now AND l.annotator <> :who) < t.wanted
+AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.task = t.id AND l.annotator = :who AND l.until > :now)
+AND coalesce((SELECT e.kind {verdicts.FROM}
+              WHERE e."row" = t."row" AND e."class" = t."class" AND e.annotator = :who AND {verdicts.COUNTS}
+              ORDER BY e.seq DESC LIMIT 1), {RETRACT}) = {RETRACT}
+"""
+DISPUTED_AND_FREE = "NOT EXISTS (SELECT 1 FROM lease l WHERE l.task = t.id AND l.until > :now AND l.annotator <> :who)"
+FIND = """
+SELECT t.id, t.batch, t."row", t."class" FROM task t
+WHERE t.batch = :batch AND t.state = :state AND {free} ORDER BY t.pick LIMIT :most
+"""
+HELD = """
+SELECT t.id, t.batch, t."row", t."class" FROM lease l JOIN task t ON t.id = l.task JOIN batch b ON b.id = t.batch
+WHERE l.annotator = :who AND l.until > :now AND b.state = :live AND t.state <= :last
+ORDER BY t.batch, t.pick LIMIT :most
+"""
+KEEP = (
+    "INSERT INTO lease (task, annotator, until) VALUES (?, ?, ?) "
+    "ON CONFLICT (task, annotator) DO UPDATE SET until = excluded.until"
+)
+
+
+def claim(
+    database: Database,
+    who: int,
+    n: int,
+    *,
+    batch: int | None = None,
+    seconds: float = LEASE_SECONDS,
+    expert: bool = False,
+) -> list[Task]:
+    """At most n tasks for a person: those they hold already, renewed, and then others in pick order.
+
+    Near the end of a batch a claim takes only its share of what is left, so that others are not left without.
+    expert: disputed tasks, to be adjudicated.
+    """
+    n = checks.integer(n, "n", least=1)
+    until = now() + int(checks.real(seconds, "seconds", above=0) * 1_000_000)
+    with database.begin() as connection:
+        batches = _list_batches(connection, batch)
+        facts: dict[str, Any] = {"who": who, "now": now()}
+        held = connection.execute(sa.text(HELD), {**facts, "live": LIVE, "last": DISPUTED, "most": n}).all()
+        found = [tuple(row) for row in held if batch is None or row[1] == batch]
+        for number in batches:
+            for state in (DISPUTED,) if expert else (OPEN, ANSWERED):
+                if len(found) < n:
+                    most = n - len(found) if expert else _share(connection, number, state, facts, n - len(found))
+                    some = {**facts, "batch": number, "state": state, "most": most}
+                    found += _find(database, connection, DISPUTED_AND_FREE if expert else FREE, some)
+        database.run_many(connection, KEEP, [(task, who, until) for task, *_ in found])
+    return [Task(task, number, row, class_, until) for task, number, row, class_ in found]
+
+
+def _find(database: Database, connection: sa.Connection, free: str, facts: dict[str, Any]) -> list[Any]:
+    """Free tasks of a batch in one state, in pick order; on PostgreSQL locked, and then looked at again.
+
+    Between the first look and the lock another claim may have ended: its leases show in the second look only.
+    """
+    sql = FIND.format(free=free)
+    if database.is_sqlite:
+        return [tuple(row) for row in connection.execute(sa.text(sql), facts)]
+    locked = [row[0] for row in connection.execute(sa.text(sql + "FOR UPDATE OF t SKIP LOCKED"), facts)]
+    again = sql.replace("ORDER BY", f"AND {database.among('t.id', 'locked')} ORDER BY")
+    return [tuple(row) for row in connection.execute(sa.text(again), {**facts, "locked": database.listed(locked)})]
+
+
+def _list_batches(connection: sa.Connection, batch: int | None) -> list[int]:
+    """The open batches that are asked about, oldest first."""
+    sql = "SELECT id FROM batch WHERE state = :live ORDER BY id"
+    found = [int(number) for number in connection.execute(sa.text(sql), {"live": LIVE}).scalars()]
+    if batch is not None and batch not in found:
+        raise CampaignError(f"batch {batch} is not open")
+    return found if batch is None else [batch]
+
+
+def _share(connection: sa.Connection, batch: int, state: int, facts: dict[str, Any], n: int) -> int:
+    """How many of the open tasks one claim may take: half of an even share, at least 1."""
+    people = "SELECT count(DISTINCT annotator) FROM lease WHERE until > :now AND annotator <> :who"
+    others = int(connection.execute(sa.text(people), {"now": facts["now"], "who": facts["who"]}).scalar_one())
+    if others == 0:
+        return n
+    enough = 2 * (others + 1) * n
+    sql = "SELECT count(*) FROM (SELECT 1 FROM task WHERE batch = :batch AND state = :state LIMIT :most) AS waiting"
+    left = connection.execute(sa.text(sql), {"batch": batch, "state": state, "most": enough}).scalar_one()
+    return max(1, min(n, int(left) // (2 * (others + 1))))
+
+
+def release(database: Database, who: int, tasks: list[int] | None = None) -> int:
+    """Give back leases of a person, all of them if no tasks are named; returns how many."""
+    with database.begin() as connection:
+        sql, listed = "DELETE FROM lease WHERE annotator = :who", {"who": who}
+        if tasks is not None:
+            sql += f" AND {database.among('task', 'tasks')}"
+            listed["tasks"] = database.listed(tasks)
+        return int(connection.execute(sa.text(sql), listed).rowcount)

@@ -1,0 +1,437 @@
+"""`Campaign`: a folder with a pool and all that people said about it. Its verbs are those of `hedgerow campaign`.
+
+    init -> (predict ->) next -> claim and answer, or export and ingest -> predict -> next ...
+
+Each verb can be interrupted at any point: opening the campaign again finishes or removes what was begun, and the verb
+can be run again. Everything long happens in the modules named like the verbs; here they meet the log.
+"""
+
+import getpass
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import sqlalchemy as sa
+
+from hedgerow import checks, store
+from hedgerow.campaign import (
+    artifacts,
+    asking,
+    exports,
+    formats,
+    ingesting,
+    planning,
+    predictions,
+    registering,
+    summaries,
+    tables,
+)
+from hedgerow.campaign import database as db
+from hedgerow.campaign.answers import KINDS, WITH_VALUE, Answer, Answers, LabelFile
+from hedgerow.campaign.applying import OUTCOMES, Incoming, Origin, apply
+from hedgerow.campaign.artifacts import Shelf
+from hedgerow.campaign.database import FILE, Database
+from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings, read_holdings
+from hedgerow.campaign.ingesting import Ingested
+from hedgerow.campaign.planning import Wish
+from hedgerow.campaign.predictions import Model, Reading
+from hedgerow.campaign.registering import READY, Given
+from hedgerow.campaign.summaries import Asked, Entry, Status
+from hedgerow.campaign.verdicts import NO_VALUE
+from hedgerow.errors import CampaignError, InputError
+from hedgerow.progress import Progress, watch
+
+PAIRED = "campaign.json"  # which database belongs to the folder; never a URL, which may hold a password
+DATABASE = "HEDGEROW_DATABASE"  # the environment variable with the URL
+DESK = "desk"  # the channel of answers that are given here, one by one
+
+
+class Campaign:
+    """A campaign that is open. `Campaign.init` makes one, `Campaign.open` opens it; both are context managers.
+
+    folder: with the files of the campaign. database: the URL of a PostgreSQL database, or None for the SQLite file in
+    the folder; the environment variable HEDGEROW_DATABASE is used if the folder belongs to a PostgreSQL campaign. who:
+    the name in the audit log, by default the user's.
+    """
+
+    def __init__(self, folder: Path, database: Database, who: str | None = None) -> None:
+        self.folder = folder
+        self.who = who or _find_user()
+        self._database = replace(database, who=self.who)
+        self._shelf = Shelf(folder.resolve() / "artifacts")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close_files()
+
+    def __repr__(self) -> str:
+        held = self._holdings
+        return f"Campaign({str(self.folder)!r}, {held.n:,} rows, {held.kind}, {len(held.classes):,} classes)"
+
+    def close_files(self) -> None:
+        """Close the database; the object cannot be used any more. `close` is about batches."""
+        self._database.close()
+
+    @cached_property
+    def _holdings(self) -> Holdings:
+        return read_holdings(self._database, self._shelf)
+
+    # Making and opening.
+
+    @classmethod
+    def init(
+        cls,
+        folder: str | Path,
+        pool: Any,
+        *,
+        classes: Sequence[str],
+        kind: str = MULTI_CLASS,
+        embeddings: Any = None,
+        clusters: Any = True,
+        pairs: Any = None,
+        holdout: int = 0,
+        average_size: float | None = None,
+        content: str | None = None,
+        id_column: str | None = None,
+        seed: int = 0,
+        database: str | None = None,
+        who: str | None = None,
+        progress: Progress | bool | None = None,
+    ) -> Self:
+        """Begin a campaign: register a pool, cluster it, draw the holdout. If it was interrupted, run it again.
+
+        pool: a table or file with a column of ids and perhaps texts, uris or embeddings; or a matrix of embeddings,
+        whose ids are row numbers. kind: "multi-class" (one class per row), "multi-label" (any number of them) or
+        "pairs" (does this row have this class?). embeddings: if they are not in the pool; a .npy file stays where it
+        is. clusters: True makes them from the embeddings; or clusters that exist; or None. pairs: those to ask about,
+        a table with ids and classes; all by default. holdout: how many rows, drawn uniformly, are measured on and never
+        picked. content: the column of texts or uris, if its name does not say so.
+        """
+        given = registering.check_given(
+            Given(
+                pool, list(classes), kind, embeddings, clusters, pairs, holdout, average_size, content, id_column, seed,
+                progress,
+            )
+        )  # fmt: skip
+        path = Path(folder)
+        _make_folder(path)
+        campaign = cls(path, db.open_database(path, database), who)
+        work = path / "work"
+        with campaign._close_on_error():
+            registering.start(campaign._database, given)
+            _pair(path, campaign._database)
+            registering.run(campaign._database, campaign._shelf, given, work)
+            shutil.rmtree(work, ignore_errors=True)
+        return campaign
+
+    @classmethod
+    def open(
+        cls, folder: str | Path, *, database: str | None = None, verify: bool = False, who: str | None = None
+    ) -> Self:
+        """Open a campaign, and finish or remove what an interrupted command left. verify: read all of its files."""
+        path = Path(folder)
+        campaign = cls(path, _connect(path, database), who)
+        with campaign._close_on_error():
+            db.check_revision(campaign._database)
+            campaign._refuse_unfinished()
+            with campaign._database.read() as connection:
+                campaign._shelf.sweep(connection)
+                held = campaign._shelf.list_all(connection)
+            if verify:
+                for artifact in held:
+                    artifacts.check(artifact, verify=True)
+            planning.clear(campaign._database)
+            ingesting.rebuild(campaign._database)
+        return campaign
+
+    @staticmethod
+    def upgrade(folder: str | Path, *, database: str | None = None) -> Path | None:
+        """Bring the database of an older release to this one; a SQLite file is copied first. Returns the copy."""
+        opened = _connect(Path(folder), database)
+        try:
+            return db.upgrade(opened, Path(folder))
+        finally:
+            opened.close()
+
+    @contextmanager
+    def _close_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close_files()
+            raise
+
+    def _refuse_unfinished(self) -> None:
+        with self._database.read() as connection:
+            state = db.read_meta(connection, "state")
+            number = db.read_meta(connection, "uuid")
+        if state != READY:
+            raise CampaignError(
+                f"the init of {self.folder} was interrupted: run `hedgerow campaign init` with the same arguments again"
+            )
+        paired = _read_pairing(self.folder).get("uuid")
+        if paired is not None and paired != number:
+            raise CampaignError(f"{self._database.title} belongs to another campaign than the folder {self.folder}")
+
+    # Verbs.
+
+    def predict(
+        self,
+        source: Any,
+        *,
+        name: str | None = None,
+        logits: bool = False,
+        partial: bool = False,
+        keep: bool | None = None,
+        column: str | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> Model:
+        """Register a model version: probabilities (n, C), or margins (n,); of pairs (n, C) or one per pair.
+
+        Predictions with ids are matched by id, whatever their order. partial: rows may be without predictions; these
+        are no candidates. keep: keep all probabilities, which `badge`, `entropy` and `least-confidence` need; by
+        default up to 1 GiB. name: "model-N" by default. metrics: known figures, such as {"accuracy": 0.81}.
+        """
+        found = predictions.read_predictions(source, self._holdings, Reading(logits, partial, keep, column))
+        if not found.known.any():
+            raise InputError("the predictions are for no row of the pool")
+        return predictions.register(self._database, self._shelf, found, name, metrics or {})
+
+    def next(
+        self,
+        k: int,
+        *,
+        strategy: Any = None,
+        options: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        model: str | int | None = None,
+        answers: int = 1,
+        double: float = 0.0,
+        allow_short: bool = False,
+        progress: Progress | bool | None = None,
+    ) -> int:
+        """Choose k rows (or pairs) and reserve them; returns the number of the batch.
+
+        strategy: a name, an instance, or None: `cluster-margin` (`margin` without clusters); before there is a model
+        `spread`, random rows from as many clusters as possible (`random` without clusters). model: the newest by
+        default. answers: how many people answer each task. double: the share of tasks that two people answer.
+        """
+        wish = planning.check_wish(Wish(k, strategy, options, seed, model, answers, double, allow_short, progress))
+        with watch(progress) as report:
+            wish = Wish(**{**vars(wish), "progress": report})
+            return planning.plan(self._database, self._shelf, self._holdings, wish)
+
+    def claim(
+        self,
+        annotator: str,
+        n: int = 1,
+        *,
+        batch: int | None = None,
+        seconds: float = asking.LEASE_SECONDS,
+        expert: bool = False,
+    ) -> list[Asked]:
+        """Lease at most n tasks to a person for some seconds: those they hold, and then free ones in pick order.
+
+        expert: disputed tasks instead, to be decided by `answer(..., kind="adjudicate")`.
+        """
+        who = ingesting.find_annotators(self._database, DESK, [_check_name(annotator)])[0]
+        found = asking.claim(self._database, who, n, batch=batch, seconds=seconds, expert=expert)
+        return summaries.describe_tasks(self._holdings, found)
+
+    def release(self, annotator: str, tasks: Sequence[int] | None = None) -> int:
+        """Give back a person's leases, all if no tasks are named; returns how many."""
+        who = ingesting.find_annotators(self._database, DESK, [_check_name(annotator)])[0]
+        return asking.release(self._database, who, None if tasks is None else list(tasks))
+
+    def answer(
+        self,
+        annotator: str,
+        task: int,
+        value: Any = None,
+        *,
+        kind: str = "answer",
+        key: str | None = None,
+        seconds: float | None = None,
+    ) -> str:
+        """One answer to a task; returns "new", "corrected", "unchanged" or "unsolicited". It ends the lease.
+
+        kind: "answer", "unsure", "none-of-these", "skip", "broken", "adjudicate" or "retract", which takes back what
+        the person said. key: sent again with the same key, an answer is not applied twice.
+        """
+        checks.option(kind, "kind of answer", KINDS)
+        who = ingesting.find_annotators(self._database, DESK, [_check_name(annotator)])[0]
+        row = self._find_task(task)
+        given = Answer(0, kind, tuple(value) if isinstance(value, (list, tuple)) else value)
+        code = self._encode(given)
+        incoming = Incoming(
+            np.array([row.row], np.int64),
+            np.array([row[1]], np.int64),
+            np.array([who], np.int64),
+            np.array([KINDS.index(kind)], np.int64),
+            np.array([code], np.int64),
+            np.array([db.now()], np.int64),
+            None if key is None else np.array([key], np.object_),
+            None if seconds is None else np.array([seconds], np.float64),
+        )
+        with self._database.write() as connection:
+            outcome = apply(self._database, connection, incoming, Origin(DESK, live=True))
+            lease = tables.lease
+            connection.execute(sa.delete(lease).where(lease.c.task == task, lease.c.annotator == who))
+        return OUTCOMES[int(outcome[0])]
+
+    def ingest(
+        self,
+        source: Any,
+        *,
+        again: bool = False,
+        annotator: str | None = None,
+        rejects: str | Path | None = None,
+    ) -> Ingested:
+        """Apply a label file, or a sequence of `Answer`; what cannot be used goes to the file `rejects`.
+
+        A file that was ingested before is refused, unless `again`; an interrupted one continues. annotator: whose
+        answers they are where the file does not say.
+        """
+        file, name = _read_file(source, self._holdings.kind)
+        done = ingesting.ingest(self._database, self._holdings, file, name=name, again=again, person=annotator)
+        if rejects is not None and done.rejects:
+            with store.atomic_write(rejects) as temporary, temporary.open("w", encoding="utf-8") as out:
+                out.writelines(json.dumps(vars(one), ensure_ascii=False) + "\n" for one in done.rejects)
+        return done
+
+    def retract(self, *, source: int | None = None, annotator: str | None = None) -> int:
+        """Take back a file, or all that a person said so far; returns how many answers count no more.
+
+        What the same people said before counts again, and tasks that lack answers open again.
+        """
+        return ingesting.retract(self._database, source=source, annotator=annotator)
+
+    def alias(self, channel: str, external: str, annotator: str) -> None:
+        """From now on `external` in files of a channel ("label-studio", "csv", ...) is the person `annotator`."""
+        ingesting.set_alias(self._database, channel, external, _check_name(annotator))
+
+    def close(self, batch: int) -> str:
+        """Close a batch: nobody is asked any more. Returns "full", or "short" if tasks had to be voided."""
+        return planning.close(self._database, batch, undo=False)
+
+    def undo(self, batch: int) -> None:
+        """Cancel a batch that nobody has answered; its rows can be picked again."""
+        planning.close(self._database, batch, undo=True)
+
+    def status(self) -> Status:
+        """What there is: the pool, models, batches, tasks, labels, people, files."""
+        return summaries.read_status(self._database, self._holdings)
+
+    def batch(self, number: int) -> dict[str, Any]:
+        """The tasks of a batch by column, in pick order: ids, contents, clusters, margins, guesses, states."""
+        return summaries.read_batch(self._database, self._shelf, self._holdings, number)
+
+    def labels(self) -> dict[str, Any]:
+        """The verdicts by column, in the order of the pool: id, class (of pairs), label, how, support, given, split."""
+        return summaries.read_labels(self._database, self._holdings)
+
+    def export(self, batch: int, path: str | Path, *, to: str | None = None, force: bool = False) -> list[Path]:
+        """Write the tasks of a batch, in pick order; returns the files, of which Label Studio may get several.
+
+        to: "jsonl", "csv", "parquet" or "label-studio"; by default what the suffix says.
+        """
+        form = to or Path(path).suffix.lower().removeprefix(".")
+        return exports.write_export(path, self.batch(batch), form, force=force)
+
+    def log(self, n: int | None = None) -> list[Entry]:
+        """The audit log, oldest first; the newest n if that is given."""
+        return summaries.read_log(self._database, n)
+
+    # Inside.
+
+    def _find_task(self, task: int) -> Any:
+        table = tables.task
+        with self._database.read() as connection:
+            found = connection.execute(sa.select(table.c.row, table.c["class"]).where(table.c.id == task)).first()
+        if found is None:
+            raise CampaignError(f"there is no task {task}")
+        return found
+
+    def _encode(self, given: Answer) -> int:
+        """The stored value of an answer."""
+        if given.kind not in WITH_VALUE:
+            return NO_VALUE
+        return ingesting.encode_value(self._database, self._holdings, given.value)
+
+
+def _connect(folder: Path, url: str | None) -> Database:
+    """The database of a folder; nothing is created."""
+    if not folder.is_dir():
+        raise CampaignError(f"{folder} is not a folder: name the folder of a campaign")
+    kind = _read_pairing(folder).get("database")
+    if url is None and kind == "postgresql":
+        url = os.environ.get(DATABASE)
+        if not url:
+            raise CampaignError(
+                f"the database of {folder} is on a PostgreSQL server: pass database=... (--database URL), or set "
+                f"{DATABASE}"
+            )
+    if url is None and not (folder / FILE).is_file():
+        raise CampaignError(f"{folder} holds no campaign: run `hedgerow campaign init` first")
+    return db.open_database(folder, url)
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise CampaignError(f"{folder} is not a folder: name a new or empty one")
+    known = {PAIRED, FILE, f"{FILE}-wal", f"{FILE}-shm", "artifacts", "work"}
+    if folder.exists() and any(path.name not in known and not path.name.startswith(".") for path in folder.iterdir()):
+        raise CampaignError(f"{folder} is not empty and holds no campaign: name a new or empty folder")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _pair(folder: Path, database: Database) -> None:
+    """Note which database belongs to a folder."""
+    with database.read() as connection:
+        number = db.read_meta(connection, "uuid")
+    kind = "sqlite" if database.is_sqlite else "postgresql"
+    with store.atomic_write(folder / PAIRED) as temporary:
+        temporary.write_text(json.dumps({"uuid": number, "database": kind}) + "\n")
+
+
+def _read_pairing(folder: Path) -> dict[str, str]:
+    path = folder / PAIRED
+    if not path.exists():
+        return {}
+    try:
+        return dict(json.loads(path.read_text()))
+    except (ValueError, TypeError):
+        raise CampaignError(f"{path} is damaged: restore it from a copy of the folder") from None
+
+
+def _read_file(source: Any, kind: str) -> tuple[LabelFile, str]:
+    """(what a label file holds, its name); answers that are given as such have no file."""
+    if isinstance(source, LabelFile):
+        return source, source.channel
+    if isinstance(source, (str, Path)):
+        separator = exports.SEPARATOR if kind == MULTI_LABEL else None  # as exports write several labels
+        reading = formats.Reading(multi=kind == MULTI_LABEL, pairs=kind == PAIRS, separator=separator)
+        return formats.read_answers(source, reading), Path(source).name
+    answers = source if isinstance(source, Answers) else Answers.of(source)
+    return LabelFile(answers, (), "python", summaries.hash_answers(answers)), "python"
+
+
+def _check_name(annotator: Any) -> str:
+    if not isinstance(annotator, str) or not annotator.strip():
+        raise InputError(f"an annotator is known by a name, got {annotator!r}")
+    return annotator.strip()
+
+
+def _find_user() -> str:
+    with suppress(OSError, KeyError):
+        return getpass.getuser()
+    return "unknown"

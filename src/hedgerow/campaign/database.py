@@ -1,0 +1,360 @@
+"""The database of a campaign: SQLite in its folder, or PostgreSQL by URL. Opening, transactions, migrations.
+
+SQLite runs in WAL mode, and every transaction of ours begins as a writer (BEGIN IMMEDIATE): one that has read first and
+then writes would fail at once if another wrote meanwhile, whatever the timeout. WAL needs shared memory, so network
+file systems are refused by name. A password in a URL never appears in a message.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from hedgerow import __version__, store
+from hedgerow.campaign import tables
+from hedgerow.errors import CampaignError, MissingExtraError, StoreError
+
+FILE = "campaign.db"
+BUSY_SECONDS = 60  # how long a writer waits for another; each of our transactions is short
+MOUNTS = Path("/proc/mounts")
+# File systems over a network, on which the shared memory of WAL does not work.
+NETWORK = frozenset(
+    {"9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.gcsfuse", "fuse.glusterfs", "fuse.goofys"}
+    | {"fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "pvfs2"}
+    | {"smb3", "smbfs", "virtiofs"}
+)
+VERSIONS = Path(__file__).parent / "migrations"
+
+
+def now() -> int:
+    """Microseconds since 1970 in UTC."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Database:
+    """An open database. Every visible change is one transaction of `begin`."""
+
+    engine: sa.Engine
+    title: str  # what messages call it: without a password
+    secret: str | None = field(default=None, repr=False)
+    who: str = "unknown"  # the name in the audit log
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file in the campaign's folder."""
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """A transaction that may write; all of it is applied when the block ends, or nothing."""
+        with self.explain(), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction that changes answers, batches or files: one such at a time, on either kind of database."""
+        with self.begin() as connection:
+            if not self.is_sqlite:
+                connection.execute(sa.text("SELECT value FROM meta WHERE key = 'generation' FOR UPDATE"))
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """One consistent view; never waits for a writer."""
+        with self.explain(), self.engine.connect() as connection:
+            if self.is_sqlite:
+                connection = connection.execution_options(hedgerow_reads=True)
+            else:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def explain(self) -> Iterator[None]:
+        """Errors of the driver in one line, without the password."""
+        try:
+            yield
+        except sa.exc.SQLAlchemyError as error:
+            raise self._translate(error) from None
+
+    def _translate(self, error: sa.exc.SQLAlchemyError) -> StoreError:
+        text = str(getattr(error, "orig", None) or error).strip().splitlines()
+        line = text[0] if text else type(error).__name__
+        if self.secret:
+            line = line.replace(self.secret, "***")
+        if "locked" in line:
+            line += f": another process has been writing for {BUSY_SECONDS} s; try again when it is done"
+        return StoreError(f"the database {self.title}: {line}")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    def note(self, connection: sa.Connection, command: str, outcome: Mapping[str, Any]) -> None:
+        """A line in the audit log, in the transaction that it is about."""
+        values = {"at": now(), "who": self.who, "version": __version__, "command": command}
+        connection.execute(sa.insert(tables.log).values(**values, outcome=json.dumps(dict(outcome))))
+
+    def insert_many(self, connection: sa.Connection, table: str, columns: Sequence[str], rows: Iterable[Any]) -> None:
+        """Insert many rows by the driver itself: SQLAlchemy would take three times as long."""
+        names = ", ".join(f'"{name}"' for name in columns)
+        cursor: Any = connection.connection.cursor()
+        try:
+            if self.is_sqlite:
+                marks = ", ".join("?" * len(columns))
+                cursor.executemany(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', rows)
+            else:
+                with cursor.copy(f'COPY "{table}" ({names}) FROM STDIN') as copy:
+                    for row in rows:
+                        copy.write_row(row)
+        except Exception as error:
+            raise _wrap(error, connection) from None
+        finally:
+            cursor.close()
+
+    def run_many(self, connection: sa.Connection, statement: str, rows: list[Any]) -> None:
+        """Run one statement with ? for every row, by the driver itself."""
+        if not rows:
+            return
+        cursor: Any = connection.connection.cursor()
+        try:
+            cursor.executemany(statement if self.is_sqlite else statement.replace("?", "%s"), rows)
+        except Exception as error:
+            raise _wrap(error, connection) from None
+        finally:
+            cursor.close()
+
+    def among(self, column: str, name: str) -> str:
+        """A condition: the column is one of the whole numbers in the parameter `name`, see `listed`."""
+        if self.is_sqlite:
+            return f"{column} IN (SELECT value FROM json_each(:{name}))"
+        return f"{column} = ANY(CAST(:{name} AS bigint[]))"
+
+    def listed(self, numbers: Any) -> Any:
+        """Whole numbers as the parameter of `among`."""
+        plain = [int(number) for number in numbers]
+        return json.dumps(plain) if self.is_sqlite else plain
+
+    def among_texts(self, column: str, name: str) -> str:
+        """A condition: the column is one of the texts in the parameter `name`, see `listed_texts`."""
+        if self.is_sqlite:
+            return f"{column} IN (SELECT value FROM json_each(:{name}))"
+        return f"{column} = ANY(CAST(:{name} AS text[]))"
+
+    def listed_texts(self, texts: list[str]) -> Any:
+        """Texts as the parameter of `among_texts`."""
+        return json.dumps(texts) if self.is_sqlite else texts
+
+
+def _wrap(error: Exception, connection: sa.Connection) -> Exception:
+    """An error of the driver as SQLAlchemy's own statements would raise it; anything else as it is."""
+    driver = connection.dialect.loaded_dbapi
+    if isinstance(error, driver.Error):
+        return sa.exc.DBAPIError.instance(None, None, error, driver.Error, dialect=connection.dialect)
+    return error
+
+
+# Opening.
+
+
+def open_database(folder: Path, url: str | None = None) -> Database:
+    """The database in a campaign's folder, or the one at a URL such as postgresql://user@host/name."""
+    if url is None:
+        refuse_network(folder)
+        path = folder / FILE
+        engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": BUSY_SECONDS})
+        sa.event.listen(engine, "connect", _prepare_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+        return Database(engine, str(path))
+    return _open_url(url)
+
+
+def _open_url(url: str) -> Database:
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        raise StoreError("the database URL cannot be read: it must look like postgresql://user@host/name") from None
+    if parsed.get_backend_name() not in ("postgresql", "postgres"):
+        raise StoreError(
+            f"a database of kind {parsed.drivername!r} cannot be used: give a postgresql:// URL, or none for SQLite"
+        )
+    title = parsed.render_as_string(hide_password=True)
+    try:
+        engine = sa.create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+    except ImportError:
+        raise MissingExtraError("a campaign on PostgreSQL", "postgres") from None
+    secret = parsed.password
+    return Database(engine, title, secret if isinstance(secret, str) else None)
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # transactions are begun by _begin_sqlite and not by the driver
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")  # an answer that was acknowledged survives a power cut
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA cache_size = -65536")  # 64 MiB
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    reads = connection.get_execution_options().get("hedgerow_reads")
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def find_file_system(path: Path, mounts: str) -> tuple[str, str]:
+    """(type, mount point) of the file system that holds a path, from the text of /proc/mounts."""
+    found = ("", "")
+    for line in mounts.splitlines():
+        parts = line.split()
+        if len(parts) < 3:
+            continue
+        point = Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), parts[1]))
+        if path.is_relative_to(point) and len(str(point)) >= len(found[1]):
+            found = (parts[2], str(point))
+    return found
+
+
+def is_network(folder: Path) -> tuple[str, str] | None:
+    """(type, mount point) if a folder is on a file system over a network; None elsewhere, and where nobody can tell."""
+    try:
+        mounts = MOUNTS.read_text()
+    except OSError:
+        return None
+    kind, point = find_file_system(folder.resolve(), mounts)
+    return (kind, point) if kind in NETWORK else None
+
+
+def refuse_network(folder: Path) -> None:
+    """Refuse SQLite in a folder on a network file system."""
+    found = is_network(folder)
+    if found:
+        raise StoreError(
+            f"{folder} is on a network file system ({found[0]}, mounted at {found[1]}), where SQLite loses data: "
+            "use a folder on a local disk, or PostgreSQL (--database postgresql://...)"
+        )
+
+
+# Migrations.
+
+
+def newest() -> str:
+    """The newest revision of the tables that this version of hedgerow knows."""
+    head = _script().get_current_head()
+    assert head is not None, "there is a first migration"
+    return str(head)
+
+
+def find_revision(database: Database) -> str | None:
+    """The revision of the tables in a database; None if there are none."""
+    from alembic.migration import MigrationContext
+
+    with database.read() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def migrate(connection: sa.Connection) -> None:
+    """Bring the tables to the newest revision, within the transaction of the caller."""
+    from alembic.migration import MigrationContext
+    from alembic.operations import Operations
+
+    script = _script()
+
+    def list_steps(revision: Any, _context: Any) -> Any:
+        return script._upgrade_revs("head", revision)
+
+    context = MigrationContext.configure(connection, opts={"fn": list_steps})
+    with Operations.context(context):
+        context.run_migrations()
+
+
+def check_revision(database: Database) -> None:
+    """Refuse tables of a newer or an older release."""
+    found = find_revision(database)
+    if found is None:
+        raise CampaignError(f"{database.title} holds no campaign: run `hedgerow campaign init` first")
+    known = [step.revision for step in _script().walk_revisions()]
+    if found not in known:
+        raise CampaignError(
+            f"{database.title} was written by a newer hedgerow (tables of revision {found}, this version knows "
+            f"{newest()}): update hedgerow"
+        )
+    if found != newest():
+        raise CampaignError(
+            f"{database.title} was written by an older hedgerow (tables of revision {found}, now {newest()}): run "
+            "`hedgerow campaign upgrade` on it"
+        )
+
+
+def upgrade(database: Database, folder: Path) -> Path | None:
+    """Bring an older database to the newest tables. A SQLite file is copied first; returns the copy."""
+    found = find_revision(database)
+    if found is None or found == newest():
+        check_revision(database)
+        return None
+    if found not in [step.revision for step in _script().walk_revisions()]:
+        check_revision(database)
+    copy = None
+    if database.is_sqlite:
+        copy = folder / f"campaign-{found}-{now()}.db"
+        _copy_sqlite(database, copy)
+    with database.begin() as connection:
+        migrate(connection)
+    return copy
+
+
+def _copy_sqlite(database: Database, copy: Path) -> None:
+    """A consistent copy of a SQLite database, by its own backup."""
+    import sqlite3
+
+    temporary = copy.with_suffix(".tmp")
+    with closing(sqlite3.connect(folder_file(database))) as source, closing(sqlite3.connect(temporary)) as target:
+        source.backup(target)
+    store.sync(temporary)
+    temporary.replace(copy)
+
+
+def folder_file(database: Database) -> str:
+    """The path of a SQLite database."""
+    path = database.engine.url.database
+    assert path is not None
+    return path
+
+
+def _script() -> Any:
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory(str(VERSIONS), version_locations=[str(VERSIONS)])
+
+
+# Small facts and the audit log.
+
+
+def read_meta(connection: sa.Connection, key: str) -> str | None:
+    """A fact of the campaign."""
+    found = connection.execute(sa.select(tables.meta.c.value).where(tables.meta.c.key == key)).scalar()
+    return None if found is None else str(found)
+
+
+def write_meta(connection: sa.Connection, key: str, value: str | None) -> None:
+    """Set a fact of the campaign; None deletes it."""
+    connection.execute(sa.delete(tables.meta).where(tables.meta.c.key == key))
+    if value is not None:
+        connection.execute(sa.insert(tables.meta).values(key=key, value=value))
+
+
+def bump(connection: sa.Connection) -> None:
+    """Note that rows were reserved, released or retired: a selection that began before is to be repeated."""
+    connection.execute(
+        sa.text("UPDATE meta SET value = CAST(CAST(value AS bigint) + 1 AS text) WHERE key = 'generation'")
+    )
+
+
+def last_event(connection: sa.Connection) -> int:
+    """The newest event."""
+    return int(connection.execute(sa.text("SELECT coalesce(max(id), 0) FROM event")).scalar() or 0)

@@ -1,0 +1,225 @@
+"""The first tables."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+metadata = sa.MetaData()
+Big = sa.BigInteger
+Key = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by itself only if the type is INTEGER
+
+
+def _key() -> "sa.Column[int]":
+    return sa.Column("id", Key, primary_key=True, autoincrement=True)
+
+
+meta = sa.Table(
+    "meta", metadata, sa.Column("key", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False)
+)
+artifact = sa.Table(
+    "artifact",
+    metadata,
+    _key(),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("path", sa.Text, nullable=False),  # relative to the campaign's artifacts, or absolute if it stays outside
+    sa.Column("sha256", sa.Text),  # of all bytes; absent for a large file outside
+    sa.Column("sample", sa.Text, nullable=False),  # of the size and some blocks
+    sa.Column("bytes", Big, nullable=False),
+    sa.Column("mtime", Big, nullable=False),  # nanoseconds
+    sa.Column("at", Big, nullable=False),
+    sa.UniqueConstraint("kind", "path", "sample", name="artifact_once"),
+)
+segment = sa.Table(
+    "segment",
+    metadata,
+    _key(),
+    sa.Column("first_row", Big, nullable=False, unique=True),
+    sa.Column("n_rows", Big, nullable=False),
+    sa.Column("pool", Key, sa.ForeignKey("artifact.id"), nullable=False),
+    sa.Column("embeddings", Key, sa.ForeignKey("artifact.id")),
+    sa.Column("clusters", Key, sa.ForeignKey("artifact.id")),
+    sa.Column("pairs", Key, sa.ForeignKey("artifact.id")),
+)
+retired = sa.Table(
+    "retired",
+    metadata,
+    sa.Column("row", Key, primary_key=True, autoincrement=False),
+    sa.Column("reason", sa.Text),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("at", Big, nullable=False),
+)
+class_ = sa.Table(
+    "class",
+    metadata,
+    sa.Column("id", Key, primary_key=True, autoincrement=False),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("merged_into", Key, sa.ForeignKey("class.id")),
+    sa.Column("since", Big, nullable=False),
+)
+labelset = sa.Table("labelset", metadata, _key(), sa.Column("classes", sa.Text, nullable=False, unique=True))
+model = sa.Table(
+    "model",
+    metadata,
+    _key(),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("labels_upto", Big, nullable=False),
+    sa.Column("rows", Big, nullable=False),
+    sa.Column("scores", Key, sa.ForeignKey("artifact.id"), nullable=False),
+    sa.Column("probabilities", Key, sa.ForeignKey("artifact.id")),
+    sa.Column("metrics", sa.Text, nullable=False),
+    sa.Column("at", Big, nullable=False),
+)
+batch = sa.Table(
+    "batch",
+    metadata,
+    _key(),
+    sa.Column("kind", sa.Text, nullable=False),  # pick, cold or holdout
+    sa.Column("model", Key, sa.ForeignKey("model.id")),
+    sa.Column("strategy", sa.Text, nullable=False),
+    sa.Column("settings", sa.Text, nullable=False),
+    sa.Column("seed", Big, nullable=False),
+    sa.Column("basis", Big, nullable=False),  # the last event that the selection saw
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text),  # of a closed batch: full, short or cancelled
+    sa.Column("size", Big, nullable=False),
+    sa.Column("planner", sa.Text),  # who plans it, and until when nobody may take over
+    sa.Column("until", Big),
+    sa.Column("at", Big, nullable=False),
+    sa.Column("closed_at", Big),
+)
+task = sa.Table(
+    "task",
+    metadata,
+    _key(),
+    sa.Column("batch", Key, sa.ForeignKey("batch.id"), nullable=False),
+    sa.Column("pick", Big, nullable=False),
+    sa.Column("row", Big, nullable=False),
+    sa.Column("class", Big, nullable=False),
+    sa.Column("wanted", sa.Integer, nullable=False),
+    sa.Column("given", sa.Integer, nullable=False),
+    sa.Column("state", sa.SmallInteger, nullable=False),
+)
+# Open batches never overlap: a row (or a pair) waits for people in one task at most.
+sa.Index(
+    "task_waiting",
+    task.c.row,
+    task.c["class"],
+    unique=True,
+    sqlite_where=sa.text("state < 3"),
+    postgresql_where=sa.text("state < 3"),
+)
+sa.Index("task_queue", task.c.batch, task.c.state, task.c.pick)
+sa.Index("task_row", task.c.row, task.c["class"])
+annotator = sa.Table(
+    "annotator",
+    metadata,
+    _key(),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("kind", sa.Text, nullable=False),  # person, rule or model
+    sa.Column("retracted_upto", Big, nullable=False),  # their events up to this one do not count
+)
+alias = sa.Table(
+    "alias",
+    metadata,
+    sa.Column("channel", sa.Text, primary_key=True),
+    sa.Column("external", sa.Text, primary_key=True),
+    sa.Column("annotator", Key, sa.ForeignKey("annotator.id"), nullable=False),
+)
+lease = sa.Table(
+    "lease",
+    metadata,
+    sa.Column("task", Key, sa.ForeignKey("task.id"), primary_key=True),
+    sa.Column("annotator", Key, sa.ForeignKey("annotator.id"), primary_key=True),
+    sa.Column("until", Big, nullable=False),
+)
+sa.Index("lease_annotator", lease.c.annotator)
+source = sa.Table(
+    "source",
+    metadata,
+    _key(),
+    sa.Column("channel", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("sha256", sa.Text, nullable=False),
+    sa.Column("cursor", Big, nullable=False),  # how many of its answers, in the order of the pool, are applied
+    sa.Column("complete", sa.Boolean, nullable=False),
+    sa.Column("summary", sa.Text, nullable=False),
+    sa.Column("at", Big, nullable=False),
+    sa.Column("retracted_at", Big),
+)
+sa.Index("source_sha256", source.c.sha256)
+event = sa.Table(
+    "event",
+    metadata,
+    _key(),
+    sa.Column("row", Big, nullable=False),
+    sa.Column("class", Big, nullable=False),
+    sa.Column("annotator", Key, nullable=False),
+    sa.Column("seq", sa.Integer, nullable=False),
+    sa.Column("kind", sa.SmallInteger, nullable=False),
+    sa.Column("value", Big),
+    sa.Column("task", Key),
+    sa.Column("source", Key),
+    sa.Column("channel", sa.Text, nullable=False),
+    sa.Column("external", sa.Text),
+    sa.Column("said_at", Big),
+    sa.Column("came_at", Big, nullable=False),
+    sa.Column("seconds", sa.Float),
+    # The natural key, in the order of the pool: bulk inserts that are sorted by row append to this index.
+    sa.UniqueConstraint("row", "class", "annotator", "seq", name="event_once"),
+)
+sa.Index(
+    "event_external",
+    event.c.channel,
+    event.c.external,
+    sqlite_where=sa.text("external IS NOT NULL"),
+    postgresql_where=sa.text("external IS NOT NULL"),
+)
+verdict = sa.Table(
+    "verdict",
+    metadata,
+    sa.Column("row", Key, primary_key=True, autoincrement=False),
+    sa.Column("class", Key, primary_key=True, autoincrement=False),
+    sa.Column("value", Big),
+    sa.Column("how", sa.Text, nullable=False),
+    sa.Column("support", sa.Integer, nullable=False),  # votes for the value
+    sa.Column("given", sa.Integer, nullable=False),  # people who answered
+)
+log = sa.Table(
+    "log",
+    metadata,
+    _key(),
+    sa.Column("at", Big, nullable=False),
+    sa.Column("who", sa.Text, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("command", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+)
+APPEND_ONLY = ("event", "log")
+
+
+def protect(dialect: str) -> list[str]:
+    """The statements that create the triggers: rows of these tables are neither changed nor deleted."""
+    statements = []
+    if dialect == "postgresql":
+        statements.append(
+            "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END$$"
+        )
+    for name in APPEND_ONLY:
+        for verb in ("UPDATE", "DELETE"):
+            trigger = f"CREATE TRIGGER {name}_no_{verb.lower()} BEFORE {verb} ON {name}"
+            if dialect == "postgresql":
+                statements.append(f"{trigger} FOR EACH ROW EXECUTE FUNCTION refuse_change()")
+            else:
+                statements.append(f"{trigger} BEGIN SELECT RAISE(ABORT, '{name} is append-only'); END")
+    return statements
+
+
+def upgrade() -> None:
+    """Create everything."""
+    connection = op.get_bind()
+    metadata.create_all(connection)
+    for statement in protect(connection.dialect.name):
+        connection.execute(sa.text(statement))

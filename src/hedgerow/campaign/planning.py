@@ -1,0 +1,408 @@
+"""`next`: choose what to ask, and reserve it.
+
+What waits for people, has a verdict, is retired or is in the holdout is no candidate. The selection runs outside any
+transaction. If rows were reserved, released or retired meanwhile, it is repeated and never patched, so that one seed
+still gives one answer. A batch is written in chunks under the state `planning`, and becomes open by the change of one
+row; the planning batch is also the lock by which one reservation is written at a time. If its process dies, whoever
+comes next removes what it wrote.
+"""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from hedgerow import checks
+from hedgerow.campaign import database as db
+from hedgerow.campaign import tables, verdicts
+from hedgerow.campaign.artifacts import Shelf
+from hedgerow.campaign.database import Database, now
+from hedgerow.campaign.holdings import PAIRS, Holdings
+from hedgerow.campaign.predictions import find_model, load_predictions
+from hedgerow.campaign.tables import CLOSED, LIVE, OPEN, PLANNING, SETTLED, VOID, WHOLE_ROW
+from hedgerow.errors import CampaignError, InputError
+from hedgerow.pairs import PAIR_STRATEGIES, select_pairs
+from hedgerow.progress import Progress
+from hedgerow.strategies import STRATEGIES, describe_options, find_needs, make, select
+
+Numbers = npt.NDArray[np.int64]
+CHUNK = 20_000  # tasks per transaction: a tenth of a second, in which annotators wait
+HOLD_SECONDS = 60  # a planner that has not written for so long is taken for dead
+WAIT_SECONDS = 0.05
+MOST_REPEATS = 20
+COLD = ("spread", "random")  # strategies that need no model
+DOUBLE_STREAM = 0xD0B1E  # sets the draw of doubled tasks apart from other draws with the same seed
+TASK_COLUMNS = ("batch", "pick", "row", "class", "wanted", "given", "state")
+
+
+class _RacedError(Exception):
+    """Somebody else reserved, released or retired rows: choose again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """What `next` is asked for. strategy: a name, an instance or None for the default. double: a share of the tasks."""
+
+    k: int
+    strategy: Any = None
+    options: Mapping[str, Any] | None = None
+    seed: int = 0
+    model: str | int | None = None
+    answers: int = 1
+    double: float = 0.0
+    allow_short: bool = False
+    progress: Progress | bool | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What was chosen, in pick order, and on what basis."""
+
+    rows: Numbers
+    classes: Numbers
+    kind: str  # pick or cold
+    strategy: str
+    settings: Mapping[str, Any]
+    model: int | None
+    basis: int
+    generation: int
+
+
+def check_wish(wish: Wish) -> Wish:
+    """The arguments of `next`, checked."""
+    checks.integer(wish.k, "k", least=1)
+    checks.seed(wish.seed)
+    checks.integer(wish.answers, "answers", least=1)
+    double = checks.real(wish.double, "double", least=0)
+    if double > 1:
+        raise InputError(f"double must be a share between 0 and 1 (or 0% and 100%), got {double:g}")
+    if double and wish.answers > 1:
+        raise InputError("double is for batches with one answer per task: with answers=2 or more, all have several")
+    return wish
+
+
+def plan(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> int:
+    """Choose and reserve; returns the number of the new batch."""
+    for _ in range(MOST_REPEATS):
+        clear(database)
+        choice = choose(database, shelf, holdings, wish)
+        try:
+            return reserve(database, choice, wish)
+        except _RacedError:
+            continue
+    raise CampaignError(f"other processes reserved rows during each of {MOST_REPEATS} selections: try again later")
+
+
+# Choosing.
+
+
+def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> Choice:
+    """The next picks, without reserving them."""
+    _wait(database)
+    with database.read() as connection:
+        generation = int(db.read_meta(connection, "generation") or 0)
+        basis = db.last_event(connection)
+        closed = find_closed(connection, holdings)
+        row = find_model(connection, wish.model)
+        predictions, whole = (None, None) if row is None else load_predictions(connection, shelf, row)
+    known = PAIR_STRATEGIES if holdings.kind == PAIRS else STRATEGIES
+    strategy = wish.strategy or _default(holdings, predictions is not None)
+    if isinstance(strategy, str):
+        checks.option(strategy, "strategy", dict.fromkeys([*known, *COLD]))
+    cold = isinstance(strategy, str) and strategy in COLD
+    if not cold and predictions is None:
+        raise CampaignError(
+            f"the strategy {strategy!s} needs a model: register predictions with `hedgerow campaign predict`, or use "
+            f"{' or '.join(COLD)}"
+        )
+    inputs: dict[str, Any] = {}
+    if strategy == "spread":
+        chosen: Any = _spread_pairs if holdings.kind == PAIRS else _spread
+        inputs["clusters"] = _require(holdings.labels, "spread", "clusters")
+    else:
+        chosen = make(strategy, wish.options, known) if isinstance(strategy, str) else strategy
+        if predictions is not None:
+            inputs = _gather(holdings, find_needs(chosen, known), predictions, whole)
+            closed |= ~predictions.known
+    common: dict[str, Any] = {
+        "labeled": closed,
+        "seed": wish.seed,
+        "allow_short": wish.allow_short,
+        "progress": wish.progress,
+    }
+    settings = {"options": describe_options(chosen), "k": wish.k, "answers": wish.answers, "double": wish.double}
+    name = strategy if isinstance(strategy, str) else ""
+    model = None if cold or row is None else row.id
+    if holdings.kind == PAIRS:
+        pairs = select_pairs(chosen, wish.k, pairs=holdings.pairs, **inputs, **common)
+        rows, classes, name = pairs.rows, pairs.classes.astype(np.int64), name or pairs.strategy
+    else:
+        batch = select(chosen, wish.k, **inputs, **common)
+        rows, classes, name = batch.rows, np.full(len(batch), WHOLE_ROW, np.int64), name or batch.strategy
+    return Choice(rows, classes, "cold" if cold else "pick", name, settings, model, basis, generation)
+
+
+def _default(holdings: Holdings, has_model: bool) -> str:
+    """The strategy to use if none is named."""
+    clustered = holdings.clusters is not None
+    if has_model:
+        return "cluster-margin" if clustered else "margin"
+    return "spread" if clustered else "random"
+
+
+def _gather(holdings: Holdings, needs: frozenset[str], predictions: Any, whole: Any) -> dict[str, Any]:
+    """The inputs that a strategy needs, in the order of the pool."""
+    inputs: dict[str, Any] = {}
+    if "clusters" in needs and holdings.clusters is not None:
+        inputs["clusters"] = holdings.labels
+    if "embeddings" in needs and holdings.embeddings is not None:
+        inputs["embeddings"] = holdings.embeddings_path
+    if holdings.kind == PAIRS:
+        return inputs | {"probabilities": np.where(predictions.known, predictions.probability, np.float32(0.5))}
+    if "probabilities" in needs and whole is not None:
+        return inputs | {"probabilities": whole}
+    if "margins" in needs or not needs:
+        inputs["margins"] = np.where(predictions.known, predictions.margin, np.float32(1))
+    return inputs
+
+
+def _require(value: Any, strategy: str, what: str) -> Any:
+    if value is None:
+        raise CampaignError(f"the strategy {strategy!r} needs {what}, which this campaign does not have")
+    return value
+
+
+def _spread(view: Any, k: int, rng: np.random.Generator) -> Numbers:
+    """Random rows, at most one of a cluster before every cluster had one, and so on."""
+    rows = rng.permutation(view.unlabeled_rows())
+    return rows[_first_of_each(view.clusters[rows])[:k]]
+
+
+def _spread_pairs(view: Any, k: int, rng: np.random.Generator) -> Numbers:
+    """Random pairs, in the same way by the clusters of their rows."""
+    open_ = np.arange(len(view.pairs)) if view.labeled is None else np.flatnonzero(~view.labeled)
+    index = rng.permutation(open_)
+    return index[_first_of_each(view.clusters[view.pairs.rows[index]])[:k]]
+
+
+def _first_of_each(groups: npt.NDArray[Any]) -> Numbers:
+    """Positions: the first of every group in order of appearance, then the second of every group, and so on."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.ones(len(groups), np.bool_)
+    starts[1:] = groups[order][1:] != groups[order][:-1]
+    place = np.arange(len(groups))
+    rank = np.empty(len(groups), np.int64)
+    rank[order] = place - np.maximum.accumulate(np.where(starts, place, 0))
+    return np.argsort(rank, kind="stable")
+
+
+def find_closed(connection: sa.Connection, holdings: Holdings) -> npt.NDArray[np.bool_]:
+    """The rows (or pairs) that are no candidates: waiting, with a verdict, retired, in the holdout."""
+    holdout = _column(connection, "SELECT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout'")
+    gone = _column(connection, "SELECT row FROM retired")
+    taken = connection.execute(
+        sa.text(f"SELECT row, class FROM task WHERE state < {SETTLED} UNION ALL SELECT row, class FROM verdict")
+    ).all()
+    rows = np.fromiter((row[0] for row in taken), np.int64, len(taken))
+    whole = np.zeros(holdings.n, np.bool_)
+    whole[holdout] = True
+    whole[gone] = True
+    if holdings.kind != PAIRS:
+        whole[rows] = True
+        return whole
+    pairs = holdings.pairs
+    closed = whole[pairs.rows]
+    classes = np.fromiter((row[1] for row in taken), np.int64, len(taken))
+    found = pairs.find(rows, classes, ignore_unknown=True)
+    closed[found[found >= 0]] = True
+    return closed
+
+
+def _column(connection: sa.Connection, sql: str) -> Numbers:
+    return np.array(connection.execute(sa.text(sql)).scalars().all(), np.int64)
+
+
+# Reserving.
+
+
+def reserve(database: Database, choice: Choice, wish: Wish) -> int:
+    """Write a choice as a batch, if nothing was reserved since it was made."""
+    planner = f"{socket.gethostname()}:{os.getpid()}"
+    with database.write() as connection:
+        if int(db.read_meta(connection, "generation") or 0) != choice.generation or _find_planning(connection):
+            raise _RacedError
+        db.bump(connection)
+        values = {"kind": choice.kind, "model": choice.model, "strategy": choice.strategy, "seed": wish.seed}
+        values |= {"settings": json.dumps(choice.settings), "basis": choice.basis, "state": PLANNING, "at": now()}
+        values |= {"size": len(choice.rows), "planner": planner, "until": now() + HOLD_SECONDS * 1_000_000}
+        insert = sa.insert(tables.batch).values(**values).returning(tables.batch.c.id)
+        number = int(connection.execute(insert).scalar_one())
+    wanted = _draw_wanted(len(choice.rows), wish)
+    for start in range(0, len(choice.rows), CHUNK):
+        with database.write() as connection:
+            _renew(connection, number)
+            some = slice(start, start + CHUNK)
+            columns = (choice.rows[some].tolist(), choice.classes[some].tolist(), wanted[some].tolist())
+            picks = enumerate(zip(*columns, strict=True), start)
+            rows = ((number, pick, row, class_, want, 0, OPEN) for pick, (row, class_, want) in picks)
+            database.insert_many(connection, "task", TASK_COLUMNS, rows)
+    with database.write() as connection:
+        _renew(connection, number)
+        _open_batch(database, connection, number)
+        facts = {"batch": number, "strategy": choice.strategy, "size": len(choice.rows), "seed": wish.seed}
+        database.note(connection, "next", facts)
+    return number
+
+
+def _draw_wanted(n: int, wish: Wish) -> Numbers:
+    """How many answers each task is to get."""
+    wanted = np.full(n, wish.answers, np.int64)
+    if wish.double:
+        rng = np.random.default_rng([DOUBLE_STREAM, wish.seed])
+        wanted[rng.choice(n, round(wish.double * n), replace=False)] = 2
+    return wanted
+
+
+def _renew(connection: sa.Connection, number: int) -> None:
+    """Note that the planner of a batch is alive; refused if the batch was taken for dead."""
+    table = tables.batch
+    mine = (table.c.id == number) & (table.c.state == PLANNING)
+    renewed = connection.execute(sa.update(table).where(mine).values(until=now() + HOLD_SECONDS * 1_000_000))
+    if renewed.rowcount != 1:
+        raise _RacedError
+
+
+def _open_batch(database: Database, connection: sa.Connection, number: int) -> None:
+    table = tables.batch
+    connection.execute(sa.update(table).where(table.c.id == number).values(state=LIVE, planner=None, until=None))
+    # Rows that somebody answered between the selection and now.
+    sql = "SELECT t.row FROM task t JOIN verdict v ON v.row = t.row AND v.class = t.class WHERE t.batch = :batch"
+    answered = connection.execute(sa.text(sql), {"batch": number}).scalars().all()
+    if answered:
+        verdicts.refresh(database, connection, answered)
+
+
+def _find_planning(connection: sa.Connection) -> list[Any]:
+    table = tables.batch
+    return list(connection.execute(sa.select(table).where(table.c.state == PLANNING)).all())
+
+
+def _is_alive(row: Any) -> bool:
+    """Whether the planner of a batch may still be writing."""
+    host, _, process = str(row.planner).rpartition(":")
+    if host == socket.gethostname():
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+    return bool(row.until > now())
+
+
+def _wait(database: Database) -> None:
+    """Wait until nobody plans."""
+    while True:
+        with database.read() as connection:
+            planning = _find_planning(connection)
+        if not planning:
+            return
+        if not all(_is_alive(row) for row in planning):
+            clear(database)
+        else:
+            time.sleep(WAIT_SECONDS)
+
+
+# Ending batches, and finishing what was interrupted.
+
+
+def clear(database: Database) -> None:
+    """Remove the batches of dead planners; void the tasks that closed batches still have open."""
+    with database.read() as connection:
+        dead = [row.id for row in _find_planning(connection) if not _is_alive(row)]
+        sql = f"SELECT 1 FROM task t JOIN batch b ON b.id = t.batch WHERE b.state = '{CLOSED}' AND t.state < {SETTLED}"
+        leftover = connection.execute(sa.text(f"{sql} LIMIT 1")).first() is not None
+    for number in dead:
+        _drop(database, number)
+    if leftover:
+        void_closed(database)
+
+
+def _drop(database: Database, number: int) -> None:
+    """Delete the tasks of a dead planner in chunks, and then its batch."""
+    some = "SELECT id FROM task WHERE batch = :batch ORDER BY id LIMIT :most"
+    while True:
+        with database.write() as connection:
+            mark = sa.update(tables.batch).where((tables.batch.c.id == number) & (tables.batch.c.state == PLANNING))
+            connection.execute(mark.values(planner="nobody:0", until=0))
+            gone = connection.execute(
+                sa.text(f"DELETE FROM task WHERE id IN ({some})"), {"batch": number, "most": CHUNK}
+            )
+            if gone.rowcount < CHUNK:
+                db.bump(connection)
+                here = (tables.batch.c.id == number) & (tables.batch.c.state == PLANNING)
+                connection.execute(sa.delete(tables.batch).where(here))
+                return
+
+
+def void_closed(database: Database) -> None:
+    """Void, in chunks, what closed batches still have open, and end its leases."""
+    some = (
+        f"SELECT t.id FROM task t JOIN batch b ON b.id = t.batch WHERE b.state = '{CLOSED}' AND t.state < {SETTLED} "
+        "LIMIT :most"
+    )
+    while True:
+        with database.write() as connection:
+            numbers = connection.execute(sa.text(some), {"most": CHUNK}).scalars().all()
+            listed = {"tasks": database.listed(numbers)}
+            connection.execute(sa.text(f"DELETE FROM lease WHERE {database.among('task', 'tasks')}"), listed)
+            void = f"UPDATE task SET state = {VOID} WHERE {database.among('id', 'tasks')}"
+            connection.execute(sa.text(void), listed)
+            if len(numbers) < CHUNK:
+                db.bump(connection)
+                return
+
+
+def close(database: Database, number: int, *, undo: bool) -> str:
+    """Close a batch; returns the outcome. undo: cancel it, which is possible while nobody has answered."""
+    with database.write() as connection:
+        row = require_batch(connection, number)
+        if row.state != LIVE:
+            raise CampaignError(f"batch {number} is {row.state}{f' ({row.outcome})' if row.outcome else ''} already")
+        if undo:
+            _refuse_undo(connection, row)
+        left = f"SELECT count(*) FROM task WHERE batch = :batch AND state < {SETTLED}"
+        short = connection.execute(sa.text(left), {"batch": number}).scalar_one()
+        outcome = "cancelled" if undo else "short" if short else "full"
+        values = {"state": CLOSED, "outcome": outcome, "closed_at": now()}
+        connection.execute(sa.update(tables.batch).where(tables.batch.c.id == number).values(**values))
+        db.bump(connection)
+        database.note(connection, "undo" if undo else "close", {"batch": number, "outcome": outcome})
+    void_closed(database)
+    return outcome
+
+
+def _refuse_undo(connection: sa.Connection, row: Any) -> None:
+    if row.kind == "holdout":
+        raise CampaignError("the holdout cannot be undone: it is drawn once, before anything is picked")
+    answered = (
+        f"SELECT count(*) {verdicts.FROM} JOIN task t ON t.id = e.task WHERE t.batch = :batch AND {verdicts.COUNTS}"
+    )
+    count = connection.execute(sa.text(answered), {"batch": row.id}).scalar_one()
+    if count:
+        raise CampaignError(f"batch {row.id} has {count:,} answers and cannot be undone: close it instead")
+
+
+def require_batch(connection: sa.Connection, number: int) -> Any:
+    """The row of a batch that is not just being planned."""
+    found = connection.execute(sa.select(tables.batch).where(tables.batch.c.id == number)).first()
+    if found is None or found.state == PLANNING:
+        raise CampaignError(f"there is no batch {number}")
+    return found

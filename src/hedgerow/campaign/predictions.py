@@ -1,0 +1,279 @@
+"""`predict`: a model's predictions registered as a version, matched to the pool by id.
+
+Of every row the margin, the most probable class and its probability are kept; of every pair the probability. All
+probabilities are kept as well where they are not large, for the strategies that need them (`badge`, `entropy`).
+A row without predictions is no candidate; that there are such rows must be asked for.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from hedgerow import checks, pool, scores
+from hedgerow.campaign import artifacts, tables
+from hedgerow.campaign import database as db
+from hedgerow.campaign.artifacts import Print, Shelf
+from hedgerow.campaign.database import Database, now
+from hedgerow.campaign.holdings import MULTI_CLASS, PAIRS, Holdings
+from hedgerow.errors import CampaignError, InputError
+from hedgerow.pairs.files import Columns, NamedPairs, names_pairs
+from hedgerow.pool.ids import align, find_ids
+from hedgerow.pool.tables import Table, open_rows
+
+MOST_KEPT = 1 << 30  # bytes of probabilities that are kept without being asked for
+UNKNOWN_CLASS = -1
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions in the order of the pool: one entry per row, or per pair. NaN where there are none.
+
+    margin: as strategies see it. guess: the most probable class, UNKNOWN_CLASS if only margins are known; probability:
+    that of the guess, or of a yes for a pair. matrix: all probabilities, if they are kept.
+    """
+
+    margin: Floats
+    guess: npt.NDArray[np.int32]
+    probability: Floats
+    matrix: Floats | None = None
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """The rows or pairs with predictions."""
+        return ~np.isnan(self.margin)
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns of their file."""
+        return {"margin": self.margin, "guess": self.guess, "probability": self.probability}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How predictions are given. partial: rows may be without. keep: keep all probabilities, or None if not large."""
+
+    logits: bool = False
+    partial: bool = False
+    keep: bool | None = None
+    column: str | None = None
+
+
+def read_predictions(source: Any, holdings: Holdings, how: Reading) -> Predictions:
+    """Read, match and check predictions."""
+    name = "logits" if how.logits else "probabilities"
+    opened = open_rows(source, "predictions")
+    if holdings.kind == PAIRS:
+        return _read_pairs(opened, holdings, how)
+    if not how.logits and pool.holds_vector(opened, "margins", column=how.column):
+        return _read_margins(opened, holdings, how)
+    matrix = pool.open_matrix(opened, name, column=how.column)
+    _check_width(matrix.width, holdings)
+    if how.logits:
+        matrix = scores.softmax(matrix)
+    if holdings.kind == MULTI_CLASS:
+        margin = scores.margins(matrix)
+    else:
+        margin = scores.independent_margins(matrix)
+    guess, top = _find_top(matrix)
+    order = _find_order(matrix.ids, matrix.n, holdings, how.partial)
+    keep = 4 * holdings.n * matrix.width <= MOST_KEPT if how.keep is None else how.keep
+    whole = _arrange_matrix(matrix, order) if keep else None
+    return Predictions(
+        _arrange(margin, order, np.nan), _arrange(guess, order, UNKNOWN_CLASS), _arrange(top, order, np.nan), whole
+    )
+
+
+def _check_width(width: int, holdings: Holdings) -> None:
+    if width != len(holdings.classes):
+        raise InputError(
+            f"the predictions have {width:,} columns, but the campaign has {len(holdings.classes):,} classes: give one "
+            "column per class, in the order of `hedgerow campaign status`"
+        )
+
+
+def _find_top(matrix: pool.Matrix) -> tuple[npt.NDArray[np.int32], Floats]:
+    """(the most probable class of each row, its probability)."""
+    guess, top = np.empty(matrix.n, np.int32), np.empty(matrix.n, np.float32)
+    for start, chunk in matrix.chunks():
+        best = chunk.argmax(axis=1)
+        guess[start : start + len(chunk)] = best
+        top[start : start + len(chunk)] = chunk[np.arange(len(chunk)), best]
+    return guess, top
+
+
+def _find_order(ids: pool.Ids | None, n: int, holdings: Holdings, partial: bool) -> npt.NDArray[np.int64] | None:
+    """The place of each row of the pool in the predictions, -1 if it has none; None if they are in order."""
+    if ids is None:
+        if n != holdings.n:
+            raise InputError(
+                f"the predictions have {n:,} rows, the pool {holdings.n:,}: give one per row in the order of the pool, "
+                "or a file with a column of ids"
+            )
+        return None
+    _refuse_strangers(ids, holdings)
+    try:
+        return align(ids, holdings.ids, partial=partial)
+    except InputError as error:
+        if partial or " lacks " not in str(error):
+            raise
+        raise InputError(f"{error}: pass partial=True (--partial) if these rows have no predictions") from None
+
+
+def _refuse_strangers(ids: pool.Ids, holdings: Holdings) -> None:
+    """Refuse predictions none of whose ids is in the pool, which --partial would take for none at all."""
+    if ids.n and ids.dtype == holdings.ids.dtype:
+        found = pool.match_ids(ids.array(), holdings.ids, "predictions", partial=True)
+        if found.max(initial=-1) < 0:
+            raise InputError(f"none of the {ids.n:,} ids of the predictions is in the pool")
+
+
+def _arrange(values: npt.NDArray[Any], order: npt.NDArray[np.int64] | None, absent: float) -> npt.NDArray[Any]:
+    if order is None:
+        return values
+    arranged = values[order]
+    arranged[order < 0] = absent
+    return arranged
+
+
+def _arrange_matrix(matrix: pool.Matrix, order: npt.NDArray[np.int64] | None) -> Floats:
+    whole = matrix.array().astype(np.float32, copy=False)
+    if order is None:
+        return whole
+    arranged = whole[order]
+    arranged[order < 0] = np.eye(1, matrix.width, dtype=np.float32)[0]  # sure of the first class; never a candidate
+    return arranged
+
+
+def _read_margins(opened: Any, holdings: Holdings, how: Reading) -> Predictions:
+    margin = checks.vector(pool.as_vector(opened, "margins", column=how.column), "margins").astype(np.float32)
+    checks.finite(margin, "margins")
+    if margin.min(initial=0) < 0:
+        raise InputError(f"margins holds {margin.min():g}: a margin is the top-1 minus the top-2 probability, >= 0")
+    ids = find_ids(opened) if isinstance(opened, Table) else None
+    order = _find_order(ids, len(margin), holdings, how.partial)
+    nobody = np.full(holdings.n, UNKNOWN_CLASS, np.int32)
+    return Predictions(_arrange(margin, order, np.nan), nobody, np.full(holdings.n, np.nan, np.float32))
+
+
+def _read_pairs(opened: Any, holdings: Holdings, how: Reading) -> Predictions:
+    """The probability of every pair, from a matrix (rows, classes) or from one number per pair."""
+    if how.logits:
+        raise InputError("logits cannot be used for pairs: give probabilities, as from a sigmoid")
+    pairs = holdings.pairs
+    if pool.holds_vector(opened, "pair probabilities", column=how.column):
+        chances = _read_vector(opened, holdings, how)
+    else:
+        matrix = pool.open_matrix(opened, "probabilities", column=how.column)
+        _check_width(matrix.width, holdings)
+        order = _find_order(matrix.ids, matrix.n, holdings, how.partial)
+        rows = pairs.rows if order is None else order[pairs.rows]
+        chances = matrix.array()[rows, pairs.classes].astype(np.float32)
+        chances[rows < 0] = np.nan
+    known = chances[~np.isnan(chances)]
+    scores.refuse_beyond_one(known, "probabilities")
+    margin = np.abs(2 * chances - 1)
+    return Predictions(margin, pairs.classes.astype(np.int32), chances)
+
+
+def _read_vector(opened: Any, holdings: Holdings, how: Reading) -> Floats:
+    pairs = holdings.pairs
+    values = checks.vector(pool.as_vector(opened, "pair probabilities", column=how.column), "probabilities")
+    checks.finite(values, "probabilities")
+    names = np.array(list(holdings.classes.values()), np.object_)
+    numbered = isinstance(opened, Table) and names_pairs(opened, Columns())
+    if not numbered:
+        checks.same_length({"probabilities": len(values), "the pairs": len(pairs)})
+        return values.astype(np.float32)
+    named = NamedPairs(pairs, Columns(), holdings.ids, class_names=names)
+    arranged, absent, _ = named.arrange(opened, values, "predictions", False)
+    found = arranged.astype(np.float32)
+    if absent is not None:
+        if not how.partial and absent.any():
+            raise InputError(
+                f"the predictions lack {int(absent.sum()):,} of {len(pairs):,} pairs: pass partial=True (--partial) if "
+                "these have none"
+            )
+        found[absent] = np.nan
+    return found
+
+
+# Registering.
+
+
+@dataclass(frozen=True)
+class Model:
+    """A registered model. rows: how many rows or pairs have predictions."""
+
+    id: int
+    name: str
+    rows: int
+    labels_upto: int
+    metrics: Mapping[str, Any]
+
+
+def register(
+    database: Database, shelf: Shelf, found: Predictions, name: str | None, metrics: Mapping[str, Any]
+) -> Model:
+    """Write the files of a model and its row. name: `model-N` if it is None."""
+    with shelf.hold():
+        made: dict[str, tuple[Path, Print]] = {
+            "scores": shelf.add("scores", ".parquet", lambda path: _write(path, found.columns()))
+        }
+        matrix = found.matrix
+        if matrix is not None:
+            made["probabilities"] = shelf.add("probabilities", ".npy", lambda path: _save(path, matrix))
+        with database.write() as connection:
+            table = tables.model
+            taken = set(connection.execute(sa.select(table.c.name)).scalars())
+            name = name or next(
+                f"model-{number}" for number in range(1, len(taken) + 2) if f"model-{number}" not in taken
+            )
+            if name in taken:
+                raise CampaignError(f"a model called {name!r} is registered already: give another name")
+            numbers = {kind: shelf.register(connection, kind, *held) for kind, held in made.items()}
+            rows, upto = int(found.known.sum()), db.last_event(connection)
+            values = {"name": name, "labels_upto": upto, "rows": rows, **numbers, "at": now()}
+            values["metrics"] = json.dumps(dict(metrics))
+            number = connection.execute(sa.insert(table).values(**values).returning(table.c.id)).scalar_one()
+            database.note(connection, "predict", {"model": name, "rows": rows})
+            return Model(number, name, rows, upto, dict(metrics))
+
+
+def _write(path: Path, columns: dict[str, npt.NDArray[Any]]) -> None:
+    pool.write_table(path, columns, {}, force=True)
+
+
+def _save(path: Path, matrix: Floats) -> None:
+    with path.open("wb") as file:
+        np.save(file, matrix)
+
+
+def find_model(connection: sa.Connection, name: str | int | None) -> Any:
+    """The row of a model, by name or number; the newest if that is None; None if there is none."""
+    table = tables.model
+    query = sa.select(table).order_by(table.c.id.desc()).limit(1)
+    if name is not None:
+        query = query.where(table.c.id == name if isinstance(name, int) else table.c.name == name)
+    found = connection.execute(query).first()
+    if found is None and name is not None:
+        raise CampaignError(f"no model called {name!r} is registered")
+    return found
+
+
+def load_predictions(connection: sa.Connection, shelf: Shelf, row: Any) -> tuple[Predictions, Path | None]:
+    """The predictions of a model, and the file with all probabilities if it was kept."""
+    held = shelf.find(connection, row.scores)
+    artifacts.check(held)
+    margin, guess, probability = (
+        pool.as_vector(held.path, name, column=name) for name in ("margin", "guess", "probability")
+    )
+    whole = None if row.probabilities is None else shelf.find(connection, row.probabilities)
+    if whole is not None:
+        artifacts.check(whole)
+    return Predictions(margin, guess, probability), None if whole is None else whole.path

@@ -1,0 +1,371 @@
+"""`init`: the pool registered, clustered, its holdout drawn. Interrupted, it continues when it is run again.
+
+Ids and contents are copied into one Parquet file. Embeddings in a .npy file stay where they are; from anything else
+they are copied into one, in the order of the pool. The holdout is drawn uniformly from the rows before anything is
+picked, and no strategy ever picks from it, so that what is measured on it is unbiased.
+"""
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from hedgerow import checks, pool, store
+from hedgerow.campaign import database as db
+from hedgerow.campaign import tables
+from hedgerow.campaign.artifacts import MOST_HASHED, Print, Shelf, take_print
+from hedgerow.campaign.database import Database, now
+from hedgerow.campaign.holdings import CONTENTS, ID, KINDS, MULTI_CLASS, PAIRS, check_classes
+from hedgerow.clustering.clusters import Clusters, cluster, name_beside
+from hedgerow.errors import CampaignError, InputError
+from hedgerow.pairs import Pairs
+from hedgerow.pairs.files import Columns, read_pairs
+from hedgerow.pool.ids import Ids, align, find_ids
+from hedgerow.pool.tables import Table, is_list, open_rows
+from hedgerow.progress import Progress
+
+NAMES = {
+    "text": {"text", "texts", "body", "content", "sentence", "document"},
+    "uri": {"uri", "url", "path", "file", "filename", "file_name", "image", "audio", "video"},
+}
+MOST_PAIRS = 50_000_000  # all rows x classes; more must be listed
+HOLDOUT_STREAM = 0x801D  # sets the draw of the holdout apart from other draws with the same seed
+READY = "ready"
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What `init` was given. content: the column with texts or uris, if its name does not say so."""
+
+    pool: Any
+    classes: list[str]
+    kind: str = MULTI_CLASS
+    embeddings: Any = None
+    clusters: Any = True
+    pairs: Any = None
+    holdout: int = 0
+    average_size: float | None = None
+    content: str | None = None
+    id_column: str | None = None
+    seed: int = 0
+    progress: Progress | bool | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Files:
+    """The registered files of a segment, by artifact number."""
+
+    pool: int
+    embeddings: int | None
+    clusters: int | None
+    pairs: int | None
+
+
+def check_given(given: Given) -> Given:
+    """The arguments of `init`, checked before anything is written."""
+    checks.option(given.kind, "kind of campaign", KINDS)
+    classes = check_classes(given.classes, given.kind)
+    checks.integer(given.holdout, "holdout")
+    checks.seed(given.seed)
+    if given.pairs is not None and given.kind != PAIRS:
+        raise InputError("pairs are for campaigns of kind 'pairs': pass kind='pairs' (--kind pairs)")
+    return Given(**{**vars(given), "classes": classes})
+
+
+def start(database: Database, given: Given) -> None:
+    """Create the tables and note what is to be done; an earlier `init` with other arguments is refused."""
+    settings = {"kind": given.kind, "classes": given.classes, "holdout": given.holdout, "seed": given.seed}
+    settings["average_size"] = given.average_size
+    with database.begin() as connection:
+        db.migrate(connection)
+        held = db.read_meta(connection, "settings")
+        if held is None:
+            facts = {"uuid": str(uuid.uuid4()), "state": "starting", "generation": "0", "kind": given.kind}
+            for key, value in {**facts, "settings": json.dumps(settings)}.items():
+                db.write_meta(connection, key, value)
+            return
+        if db.read_meta(connection, "state") == READY:
+            raise CampaignError(f"{database.title} holds a campaign already: use another folder")
+        if json.loads(held) != settings:
+            raise CampaignError(
+                f"{database.title} was begun with other arguments ({held}): run init with them again, or use another "
+                "folder"
+            )
+
+
+def run(database: Database, shelf: Shelf, given: Given, work: Path) -> None:
+    """Register everything, and open the campaign in one last transaction."""
+    with shelf.hold():
+        table, ids = _open_pool(given)
+        n = table.n if isinstance(table, Table) else table.shape[0]
+        if n == 0:
+            raise InputError("the pool has no rows")
+        if given.holdout >= n:
+            raise InputError(f"a holdout of {given.holdout:,} leaves nothing of a pool of {n:,} rows: draw fewer")
+        made: dict[str, tuple[Path, Print]] = {"pool": _write_pool(shelf, table, ids, given)}
+        _refuse_other_pool(database, made["pool"][1])
+        embeddings = _keep_embeddings(shelf, table, ids, given)
+        if embeddings is not None:
+            made["embeddings"] = embeddings
+        clusters = _keep_clusters(shelf, None if embeddings is None else embeddings[0], ids, n, given, work)
+        if clusters is not None:
+            made["clusters"] = clusters
+        pairs = _read_pairs(ids, n, given)
+        if given.pairs is not None:
+            assert pairs is not None
+            made["pairs"] = _write_pairs(shelf, pairs)
+        rows, classes = _draw_holdout(n, pairs, given)
+        _finish(database, shelf, given, n, made, (rows, classes))
+
+
+# The pool's file.
+
+
+def _open_pool(given: Given) -> tuple[Any, Ids]:
+    """(the pool as a table or array, its ids); without an id column the ids are row numbers."""
+    opened = open_rows(given.pool, "the pool")
+    ids = find_ids(opened, given.id_column) if isinstance(opened, Table) else None
+    if ids is None:
+        n = opened.n if isinstance(opened, Table) else int(opened.shape[0])
+        return opened, Ids(n, np.dtype(np.int64), "row numbers", np.arange(n))
+    ids.refuse_duplicates()
+    return opened, ids
+
+
+def _find_content(table: Any, given: Given) -> tuple[str, str] | None:
+    """(column, "text" or "uri") of the contents."""
+    if not isinstance(table, Table):
+        return None
+    if given.content is not None:
+        column = table.require(given.content)
+        return column, next((kind for kind in CONTENTS if column.lower() in NAMES[kind]), "text")
+    for kind in CONTENTS:
+        found = table.find(f"{kind}s", NAMES[kind])
+        if found is not None:
+            return found, kind
+    return None
+
+
+def _write_pool(shelf: Shelf, table: Any, ids: Ids, given: Given) -> tuple[Path, Print]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = _find_content(table, given)
+    id_type = pa.string() if ids.dtype == np.object_ else pa.int64()
+    schema = pa.schema([(ID, id_type)] + ([] if content is None else [(content[1], pa.string())]))
+
+    def pieces() -> Iterator[Any]:
+        for start, values in ids.chunks():
+            columns = [pa.array(values, id_type)]
+            if content is not None:
+                columns.append(_read_texts(table, content[0], start, start + len(values)))
+            yield pa.table(columns, schema=schema)
+
+    def write(path: Path) -> None:
+        with pq.ParquetWriter(path, schema) as writer:
+            for piece in pieces():
+                writer.write_table(piece)
+
+    return shelf.add("pool", ".parquet", write)
+
+
+def _read_texts(table: Table, column: str, start: int, stop: int) -> Any:
+    import pyarrow as pa
+
+    found = [batch.column(0).cast(pa.string()) for batch in table.batches([column], stop - start, start, stop)]
+    return pa.chunked_array(found, pa.string())
+
+
+def _refuse_other_pool(database: Database, taken: Print) -> None:
+    """An interrupted `init` continues with the same pool only."""
+    with database.write() as connection:
+        held = db.read_meta(connection, "pool")
+        if held is None:
+            db.write_meta(connection, "pool", taken.sha256)
+        elif held != taken.sha256:
+            raise CampaignError(
+                f"{database.title} was begun with another pool: run init with that pool again, or use another folder"
+            )
+
+
+# Embeddings and clusters.
+
+
+def _keep_embeddings(shelf: Shelf, table: Any, ids: Ids, given: Given) -> tuple[Path, Print] | None:
+    """The embeddings in a .npy file in the order of the pool: the user's own where it is one, else a copy."""
+    source = given.embeddings
+    if source is None:
+        if isinstance(table, Table) and not any(is_list(kind) for kind in table.types.values()):
+            return None
+        source = given.pool
+    matrix = pool.open_matrix(source, "embeddings")
+    order = None if matrix.ids is None else align(matrix.ids, ids)
+    if matrix.ids is None:
+        checks.same_length({"embeddings": matrix.n, "the pool": ids.n})
+    path = Path(source) if isinstance(source, (str, Path)) else None
+    if path is not None and path.suffix == ".npy" and path.is_file():
+        return path.resolve(), take_print(path, whole=path.stat().st_size <= MOST_HASHED)
+
+    def write(target: Path) -> None:
+        whole = np.lib.format.open_memmap(target, "w+", np.float32, (ids.n, matrix.width))
+        for start, chunk in _arranged(matrix, order):
+            checks.finite(chunk, "embeddings", first_row=start)
+            whole[start : start + len(chunk)] = chunk
+        whole.flush()
+
+    return shelf.add("embeddings", ".npy", write)
+
+
+def _arranged(matrix: pool.Matrix, order: npt.NDArray[np.int64] | None) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """The rows of a matrix in the order of the pool, in chunks."""
+    if order is None:
+        yield from matrix.chunks()
+        return
+    step = max(1, (1 << 26) // max(1, 4 * matrix.width))
+    for start in range(0, len(order), step):
+        yield start, matrix.take(order[start : start + step])
+
+
+def _keep_clusters(
+    shelf: Shelf, embeddings: Path | None, ids: Ids, n: int, given: Given, work: Path
+) -> tuple[Path, Print] | None:
+    """The clusters that were given, or those of the embeddings, made here; phases are kept in `work`."""
+    if given.clusters is None or given.clusters is False or (given.clusters is True and embeddings is None):
+        return None
+    if given.clusters is not True:
+        return _save_labels(shelf, _read_labels(given.clusters, ids, n))
+    work.mkdir(parents=True, exist_ok=True)
+    made = cluster(
+        embeddings,
+        average_size=given.average_size,
+        seed=given.seed,
+        zeros="singletons",
+        workdir=work / "clusters",
+        progress=given.progress,
+    )
+
+    def write(path: Path) -> None:
+        made.save(path, centroids=made.centroids is not None, force=True)
+        name_beside(path).rename(shelf.folder / ".centroids.npz")
+
+    path, taken = shelf.add("clusters", ".parquet", write)
+    (shelf.folder / ".centroids.npz").replace(name_beside(path))
+    store.sync(shelf.folder)
+    return path, taken
+
+
+def _read_labels(source: Any, ids: Ids, n: int) -> npt.NDArray[np.int32]:
+    if isinstance(source, Clusters):
+        labels, own = source.labels, source.row_ids
+    else:
+        labels = pool.as_vector(source, "clusters")
+        own = pool.open_ids(source)
+    if own is not None:
+        order = align(own, ids)
+        labels = labels if order is None else labels[order]
+    return checks.cluster_labels(labels, n)
+
+
+def _save_labels(shelf: Shelf, labels: npt.NDArray[np.int32]) -> tuple[Path, Print]:
+    return shelf.add("clusters", ".parquet", lambda path: pool.write_table(path, {"cluster": labels}, {}, force=True))
+
+
+# Pairs and the holdout.
+
+
+def _read_pairs(ids: Ids, n: int, given: Given) -> Pairs | None:
+    """The pairs with class ids, the places of the names in the list of classes; None unless it is about pairs."""
+    if given.kind != PAIRS:
+        return None
+    if given.pairs is None:
+        count = len(given.classes)
+        if n * count > MOST_PAIRS:
+            raise InputError(
+                f"{n:,} rows and {count:,} classes make {n * count:,} pairs: list those to ask about in a "
+                "file (--pairs)"
+            )
+        return Pairs(np.repeat(np.arange(n), count), np.tile(np.arange(count, dtype=np.int32), n))
+    if isinstance(given.pairs, Pairs):
+        given.pairs.refuse_outside(n, len(given.classes))
+        return given.pairs
+    named = read_pairs(
+        open_rows(given.pairs, "pairs"), ids, Columns(), rows_known=True, classes_known=False, title="pairs"
+    )
+    if named.class_names is None:
+        named.pairs.refuse_outside(n, len(given.classes))
+        return named.pairs
+    known = {name: number for number, name in enumerate(given.classes)}
+    unknown = [str(name) for name in named.class_names if str(name) not in known]
+    if unknown:
+        raise InputError(f"pairs holds the class {unknown[0]!r}, which is not among the classes: add it to them")
+    numbers = np.array([known[str(name)] for name in named.class_names], np.int32)
+    return Pairs(named.pairs.rows, numbers[named.pairs.classes])
+
+
+def _write_pairs(shelf: Shelf, pairs: Pairs) -> tuple[Path, Print]:
+    columns: dict[str, npt.NDArray[Any]] = {"row": pairs.rows, "class": pairs.classes}
+    return shelf.add("pairs", ".parquet", lambda path: pool.write_table(path, columns, {}, force=True))
+
+
+def _draw_holdout(n: int, pairs: Pairs | None, given: Given) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(rows, classes) to ask about: rows drawn uniformly; of pairs, all those about the drawn rows."""
+    rng = np.random.default_rng([HOLDOUT_STREAM, given.seed])
+    if pairs is None:
+        rows = rng.choice(n, given.holdout, replace=False).astype(np.int64)
+        return rows, np.full(len(rows), tables.WHOLE_ROW, np.int64)
+    asked = np.unique(pairs.rows)
+    if given.holdout >= len(asked) > 0:
+        raise InputError(f"a holdout of {given.holdout:,} rows leaves no pairs: {len(asked):,} rows have any")
+    drawn = rng.choice(asked, given.holdout, replace=False)
+    at = np.flatnonzero(np.isin(pairs.rows, drawn))
+    return pairs.rows[at].astype(np.int64), pairs.classes[at].astype(np.int64)
+
+
+def _finish(
+    database: Database,
+    shelf: Shelf,
+    given: Given,
+    n: int,
+    made: dict[str, tuple[Path, Print]],
+    holdout: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+) -> None:
+    """The last transaction: everything becomes visible at once."""
+    with database.write() as connection:
+        if db.read_meta(connection, "state") == READY:
+            raise CampaignError(f"{database.title}: another process has finished this init")
+        numbers = {kind: shelf.register(connection, kind, *held) for kind, held in made.items()}
+        files = Files(*(numbers.get(kind) for kind in ("pool", "embeddings", "clusters", "pairs")))  # type: ignore[arg-type]
+        connection.execute(sa.insert(tables.segment).values(first_row=0, n_rows=n, **asdict(files)))
+        since = now()
+        for number, name in enumerate(given.classes):
+            connection.execute(sa.insert(tables.class_).values(id=number, name=name, since=since))
+        if given.holdout:
+            _insert_holdout(database, connection, given, *holdout)
+        db.write_meta(connection, "state", READY)
+        facts = {"kind": given.kind, "rows": n, "classes": len(given.classes), "holdout": given.holdout}
+        database.note(connection, "init", {**facts, "seed": given.seed})
+
+
+def _insert_holdout(
+    database: Database,
+    connection: sa.Connection,
+    given: Given,
+    rows: npt.NDArray[np.int64],
+    classes: npt.NDArray[np.int64],
+) -> None:
+    values = {"kind": "holdout", "strategy": "random", "settings": "{}", "seed": given.seed, "basis": 0, "at": now()}
+    values |= {"state": tables.LIVE, "size": len(rows)}
+    batch = connection.execute(sa.insert(tables.batch).values(**values).returning(tables.batch.c.id)).scalar_one()
+    picks = zip(range(len(rows)), rows.tolist(), classes.tolist(), strict=True)
+    database.insert_many(
+        connection,
+        "task",
+        ("batch", "pick", "row", "class", "wanted", "given", "state"),
+        ((batch, pick, row, class_, 1, 0, tables.OPEN) for pick, row, class_ in picks),
+    )

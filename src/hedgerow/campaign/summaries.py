@@ -1,0 +1,243 @@
+"""What a campaign says about itself: its status, the tasks of a batch, the labels, the audit log."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from hedgerow.campaign import tables
+from hedgerow.campaign.answers import Answers
+from hedgerow.campaign.artifacts import Shelf
+from hedgerow.campaign.asking import Task
+from hedgerow.campaign.database import Database
+from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings
+from hedgerow.campaign.planning import require_batch
+from hedgerow.campaign.predictions import UNKNOWN_CLASS, find_model, load_predictions
+from hedgerow.campaign.tables import STATES
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A task as a person sees it. class_: the class that a pair asks about. until: when the lease ends (UTC)."""
+
+    task: int
+    batch: int
+    row: int
+    id: int | str
+    content: str | None
+    class_: str | None
+    until: datetime
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the audit log."""
+
+    at: datetime
+    who: str
+    version: str
+    command: str
+    outcome: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Status:
+    """What there is in a campaign. labels: verdicts by how they came about; tasks: by state, of all open batches."""
+
+    kind: str
+    rows: int
+    holdout: int
+    classes: tuple[str, ...]
+    clusters: int | None
+    models: tuple[Mapping[str, Any], ...]
+    batches: tuple[Mapping[str, Any], ...]
+    labels: Mapping[str, int]
+    annotators: Mapping[str, int]
+    sources: tuple[Mapping[str, Any], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The same in plain types."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        clusters = "" if self.clusters is None else f", {self.clusters:,} clusters"
+        lines = [
+            f"{self.kind} campaign: {self.rows:,} rows{clusters}, holdout {self.holdout:,}",
+            f"classes  {', '.join(self.classes)}",
+        ]
+        lines += [f"model    {one['name']}: {one['rows']:,} predictions" for one in self.models]
+        for one in self.batches:
+            outcome = f" ({one['outcome']})" if one["outcome"] else ""
+            states = ", ".join(f"{count:,} {state}" for state, count in one["tasks"].items() if count)
+            lines.append(f"batch {one['id']:<2} {one['kind']}, {one['strategy']}, {one['state']}{outcome}: {states}")
+        labels = ", ".join(f"{count:,} {how}" for how, count in self.labels.items())
+        lines.append(f"labels   {labels or 'none'}")
+        people = ", ".join(f"{name} {count:,}" for name, count in self.annotators.items())
+        lines.append(f"answers  {people or 'none'}")
+        return "\n".join(lines)
+
+
+def read_status(database: Database, holdings: Holdings) -> Status:
+    """Count what there is, in one consistent view."""
+    with database.read() as connection:
+        models = connection.execute(sa.select(tables.model).order_by(tables.model.c.id)).all()
+        how = _pairs(connection, "SELECT how, count(*) FROM verdict GROUP BY how ORDER BY how")
+        people = _pairs(
+            connection,
+            "SELECT a.name, count(e.id) FROM annotator a LEFT JOIN event e ON e.annotator = a.id GROUP BY a.name "
+            "ORDER BY a.name",
+        )
+        sources = connection.execute(sa.select(tables.source).order_by(tables.source.c.id)).all()
+        holdout = connection.execute(
+            sa.text("SELECT count(DISTINCT t.row) FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout'")
+        ).scalar_one()
+        batches = _read_batches(connection)
+    return Status(
+        holdings.kind,
+        holdings.n,
+        int(holdout),
+        tuple(holdings.classes.values()),
+        None if holdings.labels is None else len(np.unique(holdings.labels)),
+        tuple({"name": row.name, "rows": row.rows, "metrics": json.loads(row.metrics)} for row in models),
+        batches,
+        how,
+        {name: count for name, count in people.items() if count},
+        tuple(
+            {"id": row.id, "name": row.name, "complete": bool(row.complete), "retracted": row.retracted_at is not None}
+            | {"summary": json.loads(row.summary)}
+            for row in sources
+        ),
+    )
+
+
+def _pairs(connection: sa.Connection, sql: str) -> dict[str, int]:
+    return {str(row[0]): int(row[1]) for row in connection.execute(sa.text(sql))}
+
+
+def _read_batches(connection: sa.Connection) -> tuple[Mapping[str, Any], ...]:
+    counts: dict[int, dict[str, int]] = {}
+    for batch, state, count in connection.execute(
+        sa.text("SELECT batch, state, count(*) FROM task GROUP BY batch, state ORDER BY batch, state")
+    ):
+        counts.setdefault(batch, {})[STATES[state]] = count
+    rows = connection.execute(sa.select(tables.batch).order_by(tables.batch.c.id)).all()
+    return tuple(
+        {"id": row.id, "kind": row.kind, "strategy": row.strategy, "seed": row.seed, "model": row.model}
+        | {"state": row.state, "outcome": row.outcome, "size": row.size, "tasks": counts.get(row.id, {})}
+        for row in rows
+    )
+
+
+# Tasks and labels.
+
+
+def describe_tasks(holdings: Holdings, found: list[Task]) -> list[Asked]:
+    """Tasks with the ids and contents of their rows."""
+    rows = np.array([one.row for one in found], np.int64)
+    ids = holdings.ids.take(rows).tolist() if len(rows) else []
+    contents = holdings.take_contents(rows) if len(rows) else None
+    texts = [None] * len(rows) if contents is None else contents.tolist()
+    return [
+        Asked(one.task, one.batch, one.row, id_, text, holdings.classes.get(one.class_), _when(one.until))
+        for one, id_, text in zip(found, ids, texts, strict=True)
+    ]
+
+
+def _when(microseconds: int) -> datetime:
+    return datetime.fromtimestamp(microseconds / 1e6, UTC)
+
+
+def read_batch(database: Database, shelf: Shelf, holdings: Holdings, number: int) -> dict[str, npt.NDArray[Any]]:
+    """The tasks of a batch by column, in pick order."""
+    with database.read() as connection:
+        batch = require_batch(connection, number)
+        table = tables.task
+        query = sa.select(table.c.id, table.c.row, table.c["class"], table.c.state, table.c.pick)
+        found = connection.execute(query.where(table.c.batch == number).order_by(table.c.pick)).all()
+        guesses = None
+        if batch.model is not None:
+            guesses, _ = load_predictions(connection, shelf, find_model(connection, batch.model))
+    whole = np.array([tuple(row) for row in found], np.int64).reshape(-1, 5)
+    task, rows, classes, states, picks = whole.T
+    columns: dict[str, npt.NDArray[Any]] = {"id": holdings.ids.take(rows), "task": task, "row": rows}
+    contents = holdings.take_contents(rows)
+    if contents is not None:
+        columns[str(holdings.content)] = contents
+    if holdings.kind == PAIRS:
+        columns["class"] = _name(classes, holdings)
+    if holdings.labels is not None:
+        columns["cluster"] = holdings.labels[rows]
+    if guesses is not None:
+        at = holdings.pairs.find(rows, classes) if holdings.kind == PAIRS else rows
+        columns["margin"], columns["probability"] = guesses.margin[at], guesses.probability[at]
+        if holdings.kind != PAIRS and (guesses.guess[at] != UNKNOWN_CLASS).all():
+            columns["guess"] = _name(guesses.guess[at], holdings)
+    columns["state"] = np.array([STATES[state] for state in states.tolist()], np.object_)
+    columns["pick"] = picks
+    return columns
+
+
+def _name(classes: npt.NDArray[Any], holdings: Holdings) -> npt.NDArray[np.object_]:
+    return np.array([holdings.classes[number] for number in classes.tolist()], np.object_)
+
+
+def read_labels(database: Database, holdings: Holdings) -> dict[str, npt.NDArray[Any]]:
+    """The verdicts that name classes, by column; label: a name, names joined by "|", or 0 or 1 for a pair."""
+    with database.read() as connection:
+        found = connection.execute(
+            sa.text('SELECT "row", "class", value, how, support, given FROM verdict ORDER BY "row", "class"')
+        ).all()
+        sets = {row.id: row.classes for row in connection.execute(sa.select(tables.labelset))}
+        held = connection.execute(
+            sa.text("SELECT DISTINCT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout'")
+        ).scalars()
+        holdout = set(held)
+    rows = np.array([row[0] for row in found], np.int64)
+    columns: dict[str, npt.NDArray[Any]] = {"id": holdings.ids.take(rows), "row": rows}
+    if holdings.kind == PAIRS:
+        columns["class"] = _name(np.array([row[1] for row in found], np.int64), holdings)
+    columns["label"] = np.array([_name_value(row[2], holdings, sets) for row in found], np.object_)
+    columns["how"] = np.array([row[3] for row in found], np.object_)
+    columns["support"] = np.array([row[4] for row in found], np.int64)
+    columns["given"] = np.array([row[5] for row in found], np.int64)
+    columns["split"] = np.array(["holdout" if row[0] in holdout else "train" for row in found], np.object_)
+    return columns
+
+
+def _name_value(value: int | None, holdings: Holdings, sets: Mapping[int, str]) -> str:
+    """A stored value in words; empty for verdicts that name no class."""
+    if value is None:
+        return ""
+    if holdings.kind == PAIRS:
+        return str(value)
+    if holdings.kind == MULTI_LABEL:
+        return "|".join(holdings.classes[int(number)] for number in sets[value].split(","))
+    return holdings.classes[value]
+
+
+# The log.
+
+
+def read_log(database: Database, n: int | None) -> list[Entry]:
+    """The audit log, oldest first."""
+    table = tables.log
+    query = sa.select(table).order_by(table.c.id.desc())
+    with database.read() as connection:
+        found = connection.execute(query if n is None else query.limit(n)).all()
+    return [Entry(_when(row.at), row.who, row.version, row.command, json.loads(row.outcome)) for row in reversed(found)]
+
+
+def hash_answers(answers: Answers) -> str:
+    """A SHA-256 of answers that have no file."""
+    digest = hashlib.sha256()
+    for one in answers:
+        digest.update(repr(one).encode())
+    return digest.hexdigest()

@@ -1,0 +1,213 @@
+"""From what people said to one verdict per row or pair, and the state of its task.
+
+A person's statement is the last event that counts: events of a retracted file, and those of a person up to their
+retraction, do not. A statement may be an answer or "none of these" (votes), "unsure" (an answer that trains nothing),
+"broken", a skip (as if nothing had been said: somebody else is asked), an expert's adjudication, which decides, or a
+retraction, which takes back the person's earlier statement.
+
+The verdict is the value with the most votes; a tie is a dispute, and so is "broken" beside votes. What nobody answered
+has no verdict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from hedgerow.campaign.answers import ADJUDICATE, ANSWER, BROKEN, NONE_OF_THESE, UNSURE
+from hedgerow.campaign.database import Database
+from hedgerow.campaign.tables import ANSWERED, CLOSED, DISPUTED, OPEN, PLANNING, SETTLED, VOID
+
+Numbers = npt.NDArray[np.int64]
+NO_VALUE = np.iinfo(np.int64).min
+MAJORITY, NONE, UNSURE_ONLY, BROKEN_ONLY, DISPUTE, ADJUDICATED = range(6)
+HOW = ("majority", "none-of-these", "unsure", "broken", "disputed", "adjudicated")
+
+
+@dataclass(frozen=True, eq=False)
+class Statements:
+    """The last statement of each person about each row or pair, ordered by row, class and person."""
+
+    row: Numbers
+    class_: Numbers
+    annotator: Numbers
+    kind: Numbers
+    value: Numbers  # NO_VALUE where the kind has none
+    event: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """One verdict for each row or pair that somebody answered. how: places in `HOW`."""
+
+    row: Numbers
+    class_: Numbers
+    value: Numbers
+    how: Numbers
+    support: Numbers
+    given: Numbers
+
+
+# Whether an event counts: no column of it can be changed, so a retraction is noted where the event points to.
+COUNTS = "e.id > a.retracted_upto AND (e.source IS NULL OR s.retracted_at IS NULL)"
+FROM = "FROM event e JOIN annotator a ON a.id = e.annotator LEFT JOIN source s ON s.id = e.source"
+
+
+def read_statements(database: Database, connection: sa.Connection, rows: Any) -> Statements:
+    """What counts about these rows."""
+    among = database.among("e.row", "rows")
+    sql = f"SELECT e.row, e.class, e.annotator, e.kind, e.value, e.id, e.seq {FROM} WHERE {COUNTS} AND {among}"
+    found = connection.execute(sa.text(sql), {"rows": database.listed(rows)}).all()
+    return last_statements(as_numbers(found, 7))
+
+
+def as_numbers(found: Sequence[Any], width: int) -> Numbers:
+    """Rows of the database as a matrix; NO_VALUE for NULL."""
+    return np.array([[NO_VALUE if part is None else part for part in row] for row in found], np.int64).reshape(
+        -1, width
+    )
+
+
+def last_statements(whole: Numbers) -> Statements:
+    """The last of each person, from the columns row, class, annotator, kind, value, event and seq."""
+    whole = whole[np.lexsort((whole[:, 6], whole[:, 2], whole[:, 1], whole[:, 0]))]
+    last = np.ones(len(whole), np.bool_)
+    last[:-1] = (whole[1:, :3] != whole[:-1, :3]).any(axis=1)
+    return Statements(*(np.ascontiguousarray(column) for column in whole[last].T[:6]))
+
+
+def decide(said: Statements) -> Verdicts:
+    """The verdicts of all rows or pairs that somebody answered."""
+    counts = np.isin(said.kind, (ANSWER, UNSURE, NONE_OF_THESE, BROKEN, ADJUDICATE))
+    row, class_, kind, value, event = (
+        column[counts] for column in (said.row, said.class_, said.kind, said.value, said.event)
+    )
+    starts = _starts(row, class_)
+    group = np.cumsum(starts) - 1
+    n = int(starts.sum())
+    given = np.bincount(group, minlength=n)
+    votes = (kind == ANSWER) | (kind == NONE_OF_THESE)
+    best, support, tie = _count_votes(group[votes], value[votes], n)
+    broken = np.bincount(group[kind == BROKEN], minlength=n)
+    how = np.full(n, MAJORITY, np.int64)
+    how[(support > 0) & (best == NO_VALUE)] = NONE
+    how[support == 0] = UNSURE_ONLY
+    how[broken == given] = BROKEN_ONLY
+    how[tie | ((broken > 0) & (support > 0))] = DISPUTE
+    best = np.where(how == MAJORITY, best, NO_VALUE)
+    support = np.where(how == DISPUTE, 0, support)
+    _adjudicate(group, kind, value, event, how, best, support)
+    return Verdicts(row[starts], class_[starts], best, how, support, given)
+
+
+def _starts(row: Numbers, class_: Numbers) -> npt.NDArray[np.bool_]:
+    starts = np.ones(len(row), np.bool_)
+    starts[1:] = (row[1:] != row[:-1]) | (class_[1:] != class_[:-1])
+    return starts
+
+
+def _count_votes(group: Numbers, value: Numbers, n: int) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
+    """(the value with the most votes, its votes, whether another has as many), per group; 0 votes where there are none.
+
+    "None of these" is a vote for NO_VALUE.
+    """
+    best, support, tie = np.full(n, NO_VALUE, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_)
+    if len(group) == 0:
+        return best, support, tie
+    order = np.lexsort((value, group))
+    group, value = group[order], value[order]
+    first = np.flatnonzero(_starts(group, value))
+    times = np.diff(np.append(first, len(group)))
+    ranked = np.lexsort((times, group[first]))  # the most frequent value of a group is last
+    first, times = first[ranked], times[ranked]
+    owner = group[first]
+    last = np.append(owner[1:] != owner[:-1], True)
+    best[owner[last]], support[owner[last]] = value[first[last]], times[last]
+    before = np.flatnonzero(last) - 1
+    rivals = before >= 0
+    same = np.zeros(len(before), np.bool_)
+    same[rivals] = (owner[before[rivals]] == owner[last][rivals]) & (times[before[rivals]] == times[last][rivals])
+    tie[owner[last]] = same
+    return best, support, tie
+
+
+def _adjudicate(
+    group: Numbers, kind: Numbers, value: Numbers, event: Numbers, how: Numbers, best: Numbers, support: Numbers
+) -> None:
+    """The newest adjudication of a group decides."""
+    at = np.flatnonzero(kind == ADJUDICATE)
+    at = at[np.argsort(event[at], kind="stable")]
+    how[group[at]], support[group[at]] = ADJUDICATED, 1
+    best[group[at]] = value[at]  # with several, numpy keeps the last
+
+
+def find_states(verdicts: Verdicts, wanted: Numbers, live: npt.NDArray[np.bool_]) -> Numbers:
+    """The state of the task of each verdict. live: whether its batch is open; a closed one asks nobody any more."""
+    state = np.full(len(wanted), ANSWERED, np.int64)
+    enough = verdicts.given >= wanted
+    state[enough] = SETTLED
+    state[enough & (verdicts.how == BROKEN_ONLY)] = VOID
+    state[enough & (verdicts.how == DISPUTE)] = DISPUTED
+    state[verdicts.how == ADJUDICATED] = SETTLED
+    state[~live & (state < SETTLED)] = VOID
+    return state
+
+
+# The cache.
+
+
+def refresh(database: Database, connection: sa.Connection, rows: Any) -> None:
+    """Compute the verdicts about these rows again, and the states of their tasks, from the events."""
+    rows = np.unique(np.asarray(rows, np.int64))
+    store(database, connection, rows, read_statements(database, connection, rows), rows)
+
+
+def store(database: Database, connection: sa.Connection, rows: Numbers, said: Statements, before: Numbers) -> None:
+    """Store the verdicts about `rows`, given all statements that count. before: those that may have a verdict now."""
+    verdicts = decide(said)
+    if len(before):
+        gone = sa.text(f"DELETE FROM verdict WHERE {database.among('row', 'rows')}")
+        connection.execute(gone, {"rows": database.listed(before)})
+    columns = [
+        verdicts.row.tolist(),
+        verdicts.class_.tolist(),
+        [None if value == NO_VALUE else value for value in verdicts.value.tolist()],
+        [HOW[how] for how in verdicts.how.tolist()],
+        verdicts.support.tolist(),
+        verdicts.given.tolist(),
+    ]
+    names = ("row", "class", "value", "how", "support", "given")
+    database.insert_many(connection, "verdict", names, zip(*columns, strict=True))
+    _refresh_tasks(database, connection, rows, verdicts)
+
+
+def _refresh_tasks(database: Database, connection: sa.Connection, rows: Numbers, verdicts: Verdicts) -> None:
+    """The newest task of each row or pair follows its verdict; older ones stay as they ended."""
+    sql = (
+        "SELECT t.id, t.row, t.class, t.wanted, t.given, t.state, b.state, b.outcome FROM task t "
+        f"JOIN batch b ON b.id = t.batch WHERE b.state <> '{PLANNING}' AND {database.among('t.row', 'rows')} "
+        "ORDER BY t.id"
+    )
+    newest = {(row[1], row[2]): row for row in connection.execute(sa.text(sql), {"rows": database.listed(rows)})}
+    place = {pair: at for at, pair in enumerate(zip(verdicts.row.tolist(), verdicts.class_.tolist(), strict=True))}
+    held = [(task, place.get(pair)) for pair, task in newest.items()]
+    answered = [(task, at) for task, at in held if at is not None]
+    at = np.array([at for _, at in answered], np.int64)
+    chosen = Verdicts(*(column[at] for column in vars(verdicts).values()))
+    wanted = np.array([task[3] for task, _ in answered], np.int64)
+    live = np.array([task[6] != CLOSED for task, _ in answered], np.bool_)
+    states = find_states(chosen, wanted, live)
+    after = list(zip((task for task, _ in answered), chosen.given.tolist(), states.tolist(), strict=True))
+    after += [(task, 0, VOID if task[6] == CLOSED else OPEN) for task, at in held if at is None]
+    changes = [
+        (given, state, task[0]) for task, given, state in after if (given, state) != (task[4], task[5]) and _may(task)
+    ]
+    database.run_many(connection, "UPDATE task SET given = ?, state = ? WHERE id = ?", changes)
+
+
+def _may(task: Any) -> bool:
+    """A task of a cancelled batch stays void: whoever answers it was not asked."""
+    return bool(task[7] != "cancelled")

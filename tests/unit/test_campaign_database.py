@@ -1,0 +1,180 @@
+"""The database of a campaign: tables, triggers, revisions, where it may be, what it never says."""
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from hedgerow import Campaign, CampaignError, StoreError
+from hedgerow.campaign import database as db
+from hedgerow.campaign import tables
+from hedgerow.campaign.answers import Answer
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A campaign with one answer."""
+    with Campaign.init(tmp_path / "c", np.eye(6, dtype=np.float32), classes=["a", "b"]) as campaign:
+        campaign.next(2)
+        campaign.ingest([Answer(int(campaign.batch(1)["id"][0]), "answer", "a", "ana")])
+    return tmp_path / "c"
+
+
+def change(folder: Path, statement: str) -> None:
+    connection = sqlite3.connect(folder / db.FILE)
+    try:
+        with connection:
+            connection.execute(statement)
+    finally:
+        connection.close()
+
+
+def test_migrations_give_what_the_tables_say(folder: Path) -> None:
+    opened = db.open_database(folder)
+    with opened.begin() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+    opened.close()
+
+
+@pytest.mark.parametrize("table", ["event", "log"])
+@pytest.mark.parametrize("statement", ["UPDATE {} SET id = id", "DELETE FROM {}"])
+def test_what_was_said_and_done_cannot_be_changed(folder: Path, table: str, statement: str) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match=f"{table} is append-only"):
+        change(folder, statement.format(table))
+
+
+def test_sqlite_is_in_wal_mode_and_writers_begin_as_writers(folder: Path) -> None:
+    opened = db.open_database(folder)
+    with opened.read() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    held: list[str] = []
+    sa.event.listen(opened.engine, "before_cursor_execute", lambda *seen: held.append(seen[2]))
+    with opened.begin():
+        pass
+    with opened.read():
+        pass
+    assert held == ["BEGIN IMMEDIATE", "BEGIN"]
+    opened.close()
+
+
+def test_a_newer_database_is_refused(folder: Path) -> None:
+    change(folder, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(CampaignError, match=r"written by a newer hedgerow \(tables of revision 9999"):
+        Campaign.open(folder)
+    with pytest.raises(CampaignError, match="newer hedgerow"):
+        Campaign.upgrade(folder)
+
+
+def test_an_older_database_is_copied_and_upgraded(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a second migration, as a later release would have it."""
+    versions = tmp_path / "versions"
+    versions.mkdir()
+    first = (db.VERSIONS / "v0001_first.py").read_text()
+    (versions / "v0001_first.py").write_text(first)
+    second = 'from alembic import op\nrevision = "0002"\ndown_revision = "0001"\n\n\ndef upgrade():\n'
+    (versions / "v0002_second.py").write_text(second + '    op.execute("CREATE TABLE later (id INTEGER)")\n')
+    assert Campaign.upgrade(folder) is None
+    monkeypatch.setattr(db, "VERSIONS", versions)
+    with pytest.raises(CampaignError, match=r"older hedgerow .*hedgerow campaign upgrade"):
+        Campaign.open(folder)
+    copy = Campaign.upgrade(folder)
+    assert copy is not None
+    with Campaign.open(folder) as campaign:
+        assert campaign.status().labels == {"majority": 1}
+    connection = sqlite3.connect(copy)
+    assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+    assert connection.execute("SELECT count(*) FROM event").fetchall() == [(1,)]
+    connection.close()
+
+
+def test_a_failed_upgrade_changes_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = tmp_path / "versions"
+    versions.mkdir()
+    (versions / "v0001_first.py").write_text((db.VERSIONS / "v0001_first.py").read_text())
+    second = 'from alembic import op\nrevision = "0002"\ndown_revision = "0001"\n\n\ndef upgrade():\n'
+    second += '    op.execute("CREATE TABLE later (id INTEGER)")\n    op.execute("CREATE TABLE event (id INTEGER)")\n'
+    (versions / "v0002_second.py").write_text(second)
+    with monkeypatch.context() as patch:
+        patch.setattr(db, "VERSIONS", versions)
+        with pytest.raises(StoreError, match="table event already exists"):
+            Campaign.upgrade(folder)
+    with Campaign.open(folder) as campaign:
+        assert campaign.status().labels == {"majority": 1}
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        change(folder, "DELETE FROM later")
+
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/data /mnt/data nfs4 rw 0 0
+host:/home /home/ana/my\\040share fuse.sshfs rw 0 0
+tmpfs /mnt/data/fast tmpfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/srv", "ext4"),
+        ("/mnt/data/x", "nfs4"),
+        ("/mnt/database", "ext4"),
+        ("/home/ana/my share/c", "fuse.sshfs"),
+        ("/mnt/data/fast/c", "tmpfs"),
+    ],
+)
+def test_the_file_system_of_a_folder(path: str, kind: str) -> None:
+    assert db.find_file_system(Path(path), MOUNTS)[0] == kind
+
+
+def test_network_file_systems_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/sda1 / ext4 rw 0 0\nserver:/x {tmp_path.resolve()} nfs rw 0 0\n")
+    monkeypatch.setattr(db, "MOUNTS", mounts)
+    with pytest.raises(StoreError, match=r"network file system \(nfs, mounted at .*PostgreSQL"):
+        Campaign.init(tmp_path / "c", np.eye(3, dtype=np.float32), classes=["a", "b"])
+    mounts.unlink()
+    assert db.is_network(tmp_path) is None
+
+
+def test_a_password_is_never_shown(tmp_path: Path) -> None:
+    url = "postgresql://ana:s3cret@127.0.0.1:1/none"
+    with pytest.raises(StoreError, match=r"postgresql://ana:\*\*\*@127.0.0.1:1/none") as caught:
+        Campaign.init(tmp_path / "c", np.eye(3, dtype=np.float32), classes=["a", "b"], database=url)
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert "s3cret" not in repr(db.open_database(tmp_path, url))
+    assert not any(b"s3cret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(("url", "message"), [("mysql://h/x", "'mysql' cannot be used"), ("nothing", "must look like")])
+def test_other_urls_are_refused(tmp_path: Path, url: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message):
+        db.open_database(tmp_path, url)
+
+
+def test_folders_without_a_campaign(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="is not a folder"):
+        Campaign.open(tmp_path / "nothing")
+    with pytest.raises(CampaignError, match="holds no campaign"):
+        Campaign.open(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(CampaignError, match="is not empty"):
+        Campaign.init(tmp_path, np.eye(3, dtype=np.float32), classes=["a", "b"])
+
+
+def test_hedgerow_starts_without_a_database_library() -> None:
+    code = (
+        "import sys, hedgerow, hedgerow.cli, hedgerow.campaign.answers\n"
+        "print(sorted({'sqlalchemy', 'alembic', 'psycopg'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
