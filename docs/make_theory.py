@@ -92,10 +92,10 @@ def tabulate_clusters() -> str:
 def tabulate_segments() -> str:
     """beta of all samplers at the largest k."""
     rows = read("segments")
-    most = max(row["k"] for row in rows)
+    most, bound = max((row["k"], row["bound"]) for row in rows)
     return table(
         [
-            {"positions": positions, f"least of any sampler, k = {most:,}": show(rows[-1]["bound"])}
+            {"positions": positions, f"least of any sampler, k = {most:,}": show(bound)}
             | {row["sampler"]: bracket(row, 2) for row in rows if (row["positions"], row["k"]) == (positions, most)}
             for positions in dict.fromkeys(row["positions"] for row in rows)
         ]
@@ -118,8 +118,8 @@ def tabulate_pools() -> str:
 
 def tabulate_samplers() -> str:
     """beta of the samplers of practice on rectangles, by d."""
-    rows = [row for row in read("rectangles") if row["setting"] == "samplers" and row["k"] == 1000]
-    return pivot(rows, "d", lambda row: row["sampler"], lambda row: f"{row['beta']:.2f}")
+    rows = sorted((row for row in read("rectangles") if row["setting"] == "samplers"), key=lambda row: row["k"])
+    return pivot(rows, "d", lambda row: f"{row['sampler']}, k = {row['k']:,}", lambda row: f"{row['beta']:.2f}")
 
 
 PARTS: dict[str, Callable[[], str]] = {

@@ -38,12 +38,11 @@ NEIGHBORS = 8  # asked for at first, where the nearest point may be taken
 
 DIMENSIONS = (1, 2, 3, 4, 5, 6, 7, 8)
 FEW = (1, 2, 4, 8)  # d, where all would be too many
-SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000)  # k, for points on the axes
+SIZES = (100, 300, 1_000, 3_000, 10_000)  # k, for points on the axes
 QUICK_SIZE = 1_000  # the largest of these in the quick version
-POOL_SIZES = (100, 1_000)  # k, for points of a pool
-POOL = 1_000_000
+POOL = 1_000_000  # n, for k of 1,000
 POOLS = (1_000, 10_000, 100_000, 1_000_000)  # n, for k of 100
-HOLES = (0.0, 0.02, 0.05, 0.1, 0.2)  # the least coordinate of any point, for k of 100 of 100,000 points
+HOLES = (0.0, 0.05, 0.1, 0.2)  # the least coordinate of any point, for k of 100 of 20,000 points
 SAMPLERS_HERE = ("cluster-margin", "farthest-first", "k-means++")
 
 
@@ -188,17 +187,18 @@ def list_cells(quick: bool) -> list[Cell]:
     for d in DIMENSIONS:
         for k in SIZES:
             if not quick or (k <= QUICK_SIZE and d in FEW):
-                cells += [_cell("on the axes", "uniform", d, k, k, 0.0, max(10, min(50, 10**5 // k)))]
+                cells += [_cell("on the axes", "uniform", d, k, k, 0.0, max(5, min(20, 20_000 // k)))]
                 labels = {"setting": "on the axes", "sampler": THEOREM, "d": d, "k": k, "n": "", "hole": 0.0}
                 cells += [Cell(name_cell(*labels.values()), measure_ideal, {"d": d, "k": k}, labels)]
-    plan = [("pool", THEOREM, d, k, POOL, 0.0, 3) for d in DIMENSIONS for k in POOL_SIZES]
-    plan += [("n varies", THEOREM, d, 100, n, 0.0, 6) for d in FEW for n in POOLS]
+    plan = [("pool", THEOREM, d, 1_000, POOL, 0.0, 2) for d in DIMENSIONS]
+    plan += [("n varies", THEOREM, d, 100, n, 0.0, 3 if n == POOL else 8) for d in FEW for n in POOLS]
     for d in FEW:
         for hole in HOLES:
             names = (THEOREM, "uniform") if hole else (THEOREM,)  # without a hole they are measured above
-            plan += [("hole", name, d, 100, 100_000, hole, 10) for name in names]
-    for d in DIMENSIONS:
-        plan += [("samplers", name, d, k, 10 * k, 0.0, 10) for name in SAMPLERS_HERE for k in (100, 1_000)]
+            plan += [("hole", name, d, 100, 20_000, hole, 8) for name in names]
+    for name in SAMPLERS_HERE:
+        plan += [("samplers", name, d, 100, 1_000, 0.0, 10) for d in DIMENSIONS]
+        plan += [("samplers", name, d, 1_000, 10_000, 0.0, 5) for d in FEW]
     return cells + [_cell(*one) for one in plan if not quick or (one[2] in FEW and one[3] <= 100 and one[4] <= 10_000)]
 
 
@@ -231,9 +231,10 @@ def draw(summary: list[Row]) -> dict[str, str]:
         by.setdefault(row["setting"], []).append(row)
     axes = [(f"d = {row['d']}", row["k"], row, math.log(row["k"]) / row["d"]) for row in by["on the axes"]]
     drawn = {"beta": draw_curves(list(starmap(_point, axes)), x="k", y="beta log k / d", log=True)}
-    pools = [(f"k = {row['k']:,}", row["d"], row, row["d / log k"] ** -1) for row in by.get("pool", [])]
-    if pools:
-        drawn["pool"] = draw_curves(list(starmap(_point, pools)), x="d, for n of 1,000,000", y="beta log k / d")
+    if "pool" in by:
+        pools = [("theorem 4.2, points of a pool", row["d"], row, 1.0) for row in by["pool"]]
+        pools += [("d / log k", row["d"], {"beta": row["d / log k"], "low": 0, "high": 0}, 1.0) for row in by["pool"]]
+        drawn["pool"] = draw_curves(list(starmap(_point, pools)), x="d, for k of 1,000 and n of 1,000,000", y="beta")
     sizes = [(f"d = {row['d']}", row["n"], row, 1.0) for row in by["n varies"]]
     drawn["sizes"] = draw_curves(list(starmap(_point, sizes)), x="n, for k of 100", y="beta", log=True)
     if "hole" in by:
