@@ -1,6 +1,7 @@
 """hedgerow.theory: samplers, cells, and the study of beta."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,14 @@ from hedgerow.errors import InputError, StoreError
 from hedgerow.report import draw_curves
 from hedgerow.theory import SAMPLERS, run_study, sample
 from hedgerow.theory.estimates import estimate_ratio, fit_limit
-from hedgerow.theory.measurements import Cell, Run, read_rows
+from hedgerow.theory.measurements import Cell, Run, measure_cell, read_rows, write_rows
 from hedgerow.theory.parts import Part
+from hedgerow.theory.rectangles import RECTANGLES
 from hedgerow.theory.samplers import Clustered, Quantiles, cut_line
+from hedgerow.theory.segments import SEGMENTS
+from hedgerow.theory.thresholds import CLUSTERS, THRESHOLDS
+
+TABLES = Path(__file__).parents[2] / "experiments" / "theory"
 
 
 def draw_points(n, d=1, seed=0):
@@ -176,3 +182,20 @@ def test_the_command_prints_the_summary(dice, tmp_path, capsys):
     assert "tables and figures" in printed
     beta(out=tmp_path / "out", quick=True, as_json=True)
     assert list(json.loads(capsys.readouterr().out)) == ["dice"]
+
+
+@pytest.mark.parametrize("part", [THRESHOLDS, CLUSTERS, SEGMENTS, RECTANGLES], ids=lambda part: part.table)
+def test_stored_tables_follow_from_the_code(part, tmp_path):
+    stored = read_rows(TABLES / f"{part.table}.csv")
+    exact = [
+        cell for cell in part.list_cells(False) if cell.labels.get("sampler") not in ("farthest-first", "k-means++")
+    ]
+    few = [cell for cell in exact if cell.labels["k"] <= 100 and cell.labels.get("n") in (None, "", 100, 1000)][:6]
+    assert few
+    for cell in few:
+        measured = measure_cell(tmp_path, 0, cell)
+        write_rows(tmp_path / "rows.csv", measured)
+        again = read_rows(tmp_path / "rows.csv")
+        labels = {key: value for key, value in cell.labels.items() if value != ""}
+        assert again == [row for row in stored if all(row.get(key) == value for key, value in labels.items())]
+    assert len(stored) == sum(cell.arguments.get("trials", 1) for cell in part.list_cells(False))
