@@ -242,7 +242,7 @@ AS_IN_THE_PAPER = replace(MODEL, start="previous", training=GramTraining(steps=2
 LINEAR = {"model": None, "linear": True, "arms": (*CORE, *DRAWN)}
 SMALL = (3_500, 700, 4)  # of the pools of 12,000 rows
 LEVELS: dict[str, Level] = {
-    "base": Level(WORDS, (*CORE, *DRAWN, *CANDIDATES, *ROW_MARGINS, *INFORMED)),
+    "base": Level(WORDS, (*CORE, *DRAWN)),
     "exact-heavy-95": Level(replace(WORDS, copies=0.95, misspelled=False), (*CORE, *DRAWN)),
     "copies-heavy-95": Level(replace(WORDS, copies=0.95), (*CORE, *DRAWN)),
     "exact-heavy-80": Level(replace(WORDS, copies=0.8, misspelled=False)),
@@ -251,6 +251,7 @@ LEVELS: dict[str, Level] = {
         Digits(), BY_ROWS, (100, 1_000, 4), metric="accuracy",
         model=Perceptron((128, 64), training=Training(steps=600, minibatch=128, learning_rate=1e-3)),
     ),
+    "choices": Level(WORDS, (*BASELINES, *CANDIDATES, *ROW_MARGINS, *INFORMED)),  # the trials of base, other arms
     "delicious": Level(None, load=partial(load_delicious, None), sizes=SMALL, **LINEAR),
     "classes-1008": Level(replace(WORDS, bands=24)),
     "training-previous": Level(WORDS, model=AS_IN_THE_PAPER),
