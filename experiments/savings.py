@@ -95,6 +95,16 @@ ROW_MARGINS = tuple(
     for kind in ("lowest", "mean", "top2")
     for arm in two_steps(f"cluster-margin, row margin {kind}", row_margin=kind)
 )
+TWO, PAIRS = {"margin_factor": 10.0, "row_margin": "top2-all"}, {"margin_factor": 10.0}
+SIZES = tuple(
+    arm
+    for size in (3.0, 50.0)
+    for name, strategy, shuffled in (
+        ("cluster-margin", hr.ClusterMargin(**TWO), ShuffledClusterMargin(**TWO)),
+        ("cluster-margin-pairs", hr.ClusterMarginPairs(**PAIRS), ShuffledClusterMarginPairs(**PAIRS)),
+    )
+    for arm in pair_up(f"{name}, size {size:g}", strategy, shuffled, Clustering(size, "certified"))
+)
 BY_ROWS = (
     *BASELINES,
     *(
@@ -252,6 +262,7 @@ LEVELS: dict[str, Level] = {
         model=Perceptron((128, 64), training=Training(steps=600, minibatch=128, learning_rate=1e-3)),
     ),
     "choices": Level(WORDS, (*BASELINES, *CANDIDATES, *ROW_MARGINS, *INFORMED)),  # the trials of base, other arms
+    "sizes": Level(WORDS, (*BASELINES, *SIZES)),
     "delicious": Level(None, load=partial(load_delicious, None), sizes=SMALL, **LINEAR),
     "classes-1008": Level(replace(WORDS, bands=24)),
     "training-previous": Level(WORDS, model=AS_IN_THE_PAPER),
