@@ -250,7 +250,8 @@ def load_delicious(dataset: None, data: Path | None, cache: Path) -> MultiLabel:
 WORDS = VariedWords()
 AS_IN_THE_PAPER = replace(MODEL, start="previous", training=GramTraining(steps=200, schedule="constant"))
 LINEAR = {"model": None, "linear": True, "arms": (*CORE, *DRAWN)}
-SMALL = (3_500, 700, 4)  # of the pools of 12,000 rows
+SMALL = (3_500, 700, 4)  # delicious has 12,884 rows in its pool
+IMAGES = (3_000, 480, 4)
 LEVELS: dict[str, Level] = {
     "base": Level(WORDS, (*CORE, *DRAWN)),
     "exact-heavy-95": Level(replace(WORDS, copies=0.95, misspelled=False), (*CORE, *DRAWN)),
@@ -272,9 +273,9 @@ LEVELS: dict[str, Level] = {
     "share-25": Level(WORDS, sizes=(SEED_SIZE, 7_500, 4)),
     "negatives-proposed": Level(WORDS, load=partial(propose_pairs, WORDS)),
     "cifar100": Level(
-        ImagePairs("cifar100"), load=partial(compress_images, ImagePairs("cifar100")), sizes=SMALL, **LINEAR
+        ImagePairs("cifar100"), load=partial(compress_images, ImagePairs("cifar100")), sizes=IMAGES, **LINEAR
     ),
-    "svhn": Level(ImagePairs("svhn"), load=partial(compress_images, ImagePairs("svhn")), sizes=SMALL, **LINEAR),
+    "svhn": Level(ImagePairs("svhn"), load=partial(compress_images, ImagePairs("svhn")), sizes=IMAGES, **LINEAR),
     "share-1": Level(WORDS, sizes=(SEED_SIZE, 300, 4)),
     "negatives-1": Level(replace(WORDS, negatives=1)),
     "negatives-20": Level(replace(WORDS, negatives=20)),

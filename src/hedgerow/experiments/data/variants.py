@@ -199,8 +199,8 @@ class ImagePairs:
 
     images: str = "cifar100"
     name: str = "image-pairs"
-    rows: int = 12_000
-    held_out: int = 4_000
+    rows: int = 8_000
+    held_out: int = 3_000
     negatives: int = NEGATIVES
     side: int = 64
     seed: int = 0
