@@ -147,7 +147,7 @@ class LinearPairs:
     classes: int
     epochs: int = 8
     minibatch: int = 200
-    learning_rate: float = 0.05
+    learning_rate: float = 0.2
 
     def begin(self, features: Any = None, pairs: Any = None, answers: Any = None) -> "FittedLinear":
         return FittedLinear(np.zeros((self.classes, 0), np.float32), np.zeros(self.classes, np.float32))
