@@ -72,7 +72,7 @@ AXES: dict[str, list[Entry]] = {
         *both("80 %, exact", "exact-heavy-80"),
         *both("95 %, exact", "exact-heavy-95"),
     ],
-    "candidates": [*factors(TWO, ("1.25", "3", "10")), *factors(PAIRS, ("1.25", "3", "5", "10"))],
+    "candidates": [*factors(TWO, ("1.25", "3", "10")), *factors(PAIRS, ("1.25", "2", "3", "5", "10"))],
     "row-margin": [
         *(Entry(name, "choices", f"{TWO}, row margin {name}", SHORT[TWO]) for name in ("lowest", "mean", "top2")),
         Entry("top2-all", "base", TWO, SHORT[TWO]),
@@ -159,6 +159,9 @@ def list_pairs() -> tuple[tuple[str, str, str], ...]:
             wanted[level, shuffled, "margin"] = None
         if DRAWN in read()["levels"][level]["curves"]:
             wanted |= {(level, DRAWN, other): None for other in ("margin", f"{DRAWN}, {SHUFFLED}")}
+    informed = ("choices", f"{TWO}, informed pairs, {SHUFFLED}", "margin")  # quoted in the text
+    if informed[0] in read()["levels"]:
+        wanted[informed] = None
     return tuple(wanted)
 
 

@@ -14,11 +14,18 @@ import make_advice
 import make_benchmarks
 import make_cli
 import make_results
+import make_savings
 import make_theory
 import marks
 
 ROOT = tree.ROOT
-GENERATED = {"cli.md": make_cli, "benchmarks.md": make_benchmarks, "advise.md": make_advice, "theory.md": make_theory}
+GENERATED = {
+    "cli.md": make_cli,
+    "benchmarks.md": make_benchmarks,
+    "advise.md": make_advice,
+    "theory.md": make_theory,
+    "savings.md": make_savings,
+}
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # A measured quantity needs a result file behind it, named in a comment (CONTRIBUTING.md says how).
 MEASURED = re.compile(
