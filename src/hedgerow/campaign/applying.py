@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from hedgerow.campaign import verdicts
 from hedgerow.campaign.answers import NEVER, RETRACT
 from hedgerow.campaign.database import Database, last_event, now
-from hedgerow.campaign.tables import PLANNING, VOID
+from hedgerow.campaign.tables import VOID
 from hedgerow.campaign.verdicts import NO_VALUE, Numbers
 
 NEW, CORRECTED, UNCHANGED, STALE, UNSOLICITED = range(5)
@@ -91,8 +91,10 @@ def apply(database: Database, connection: sa.Connection, incoming: Incoming, ori
     past = _read_past(database, connection, rows)
     known = _read_known(database, connection, incoming, origin)
     outcome, keep = _judge(incoming, past, known, origin)
-    tasks = _find_tasks(database, connection, rows)
-    asked = np.array([tasks.get(pair, -1) for pair in _pairs(incoming)], np.int64)
+    tasks = verdicts.read_tasks(database, connection, rows)
+    at = verdicts.find_places(incoming.row, incoming.class_, tasks.row, tasks.class_)
+    # A void task is one that was taken back: whoever answers it was not asked.
+    asked = np.where(at >= 0, np.append(np.where(tasks.state == VOID, -1, tasks.id), -1)[at], -1)
     outcome[(outcome == NEW) & (asked < 0)] = UNSOLICITED
     kept = np.flatnonzero(keep)
     seq = _number(incoming, kept, past)
@@ -100,7 +102,7 @@ def apply(database: Database, connection: sa.Connection, incoming: Incoming, ori
     _write(database, connection, incoming.take(kept), asked[kept], seq, origin)
     touched = np.unique(incoming.row[kept])
     said = _merge(past, incoming.take(kept), seq, first, touched)
-    verdicts.store(database, connection, touched, said, np.intersect1d(touched, past[:, 0]))
+    verdicts.store(database, connection, said, touched, np.intersect1d(touched, past[:, 0]), tasks)
     return outcome
 
 
@@ -130,21 +132,6 @@ def _read_known(
     )
     found = connection.execute(sa.text(sql), {"channel": origin.channel, "keys": database.listed_texts(keys)})
     return {(row[0], 0 if origin.live else NEVER if row[1] is None else row[1]) for row in found}
-
-
-def _find_tasks(database: Database, connection: sa.Connection, rows: Numbers) -> dict[tuple[int, int], int]:
-    """(row, class) -> its newest task, where that was asked for and not taken back."""
-    sql = (
-        "SELECT t.row, t.class, t.id, t.state FROM task t JOIN batch b ON b.id = t.batch "
-        f"WHERE b.state <> '{PLANNING}' AND {database.among('t.row', 'rows')} ORDER BY t.id"
-    )
-    found = connection.execute(sa.text(sql), {"rows": database.listed(rows)})
-    newest = {(row[0], row[1]): (row[2], row[3]) for row in found}
-    return {pair: task for pair, (task, state) in newest.items() if state != VOID}
-
-
-def _pairs(incoming: Incoming) -> Iterator[tuple[int, int]]:
-    return zip(incoming.row.tolist(), incoming.class_.tolist(), strict=True)
 
 
 # Judging.

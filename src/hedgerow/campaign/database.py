@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from hedgerow import __version__, store
@@ -139,7 +140,7 @@ class Database:
 
     def listed(self, numbers: Any) -> Any:
         """Whole numbers as the parameter of `among`."""
-        plain = [int(number) for number in numbers]
+        plain = numbers.tolist() if isinstance(numbers, np.ndarray) else [int(number) for number in numbers]
         return json.dumps(plain) if self.is_sqlite else plain
 
     def among_texts(self, column: str, name: str) -> str:
@@ -196,10 +197,16 @@ def _open_url(url: str) -> Database:
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions are begun by _begin_sqlite and not by the driver
-    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")  # an answer that was acknowledged survives a power cut
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA cache_size = -65536")  # 64 MiB
+
+
+def use_wal(database: Database) -> None:
+    """Put a new SQLite file into WAL mode, which it keeps. Not at every connection: that may fail under load."""
+    if database.is_sqlite:
+        with database.explain(), closing(database.engine.raw_connection()) as connection:
+            connection.cursor().execute("PRAGMA journal_mode = WAL")
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

@@ -92,9 +92,8 @@ def plan(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> in
     """Choose and reserve; returns the number of the new batch."""
     for _ in range(MOST_REPEATS):
         clear(database)
-        choice = choose(database, shelf, holdings, wish)
         try:
-            return reserve(database, choice, wish)
+            return reserve(database, choose(database, shelf, holdings, wish), wish)
         except _RacedError:
             continue
     raise CampaignError(f"other processes reserved rows during each of {MOST_REPEATS} selections: try again later")
@@ -107,6 +106,8 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
     """The next picks, without reserving them."""
     _wait(database)
     with database.read() as connection:
+        if _find_planning(connection):  # its rows are not all here yet
+            raise _RacedError
         generation = int(db.read_meta(connection, "generation") or 0)
         basis = db.last_event(connection)
         closed = find_closed(connection, holdings)
@@ -282,6 +283,7 @@ def _renew(connection: sa.Connection, number: int) -> None:
 def _open_batch(database: Database, connection: sa.Connection, number: int) -> None:
     table = tables.batch
     connection.execute(sa.update(table).where(table.c.id == number).values(state=LIVE, planner=None, until=None))
+    db.bump(connection)
     # Rows that somebody answered between the selection and now.
     sql = "SELECT t.row FROM task t JOIN verdict v ON v.row = t.row AND v.class = t.class WHERE t.batch = :batch"
     answered = connection.execute(sa.text(sql), {"batch": number}).scalars().all()

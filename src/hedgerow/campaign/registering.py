@@ -82,6 +82,7 @@ def start(database: Database, given: Given) -> None:
     """Create the tables and note what is to be done; an earlier `init` with other arguments is refused."""
     settings = {"kind": given.kind, "classes": given.classes, "holdout": given.holdout, "seed": given.seed}
     settings["average_size"] = given.average_size
+    db.use_wal(database)
     with database.begin() as connection:
         db.migrate(connection)
         held = db.read_meta(connection, "settings")

@@ -159,14 +159,70 @@ def find_states(verdicts: Verdicts, wanted: Numbers, live: npt.NDArray[np.bool_]
 # The cache.
 
 
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """The newest task of each of some rows or pairs, ordered by row and class. live: its batch is not closed."""
+
+    id: Numbers
+    row: Numbers
+    class_: Numbers
+    wanted: Numbers
+    given: Numbers
+    state: Numbers
+    live: npt.NDArray[np.bool_]
+    cancelled: npt.NDArray[np.bool_]
+
+    def about(self, rows: Numbers) -> "Tasks":
+        """Those about some of the rows."""
+        some = np.isin(self.row, rows)
+        return self if some.all() else Tasks(*(column[some] for column in vars(self).values()))
+
+
+def read_tasks(database: Database, connection: sa.Connection, rows: Any) -> Tasks:
+    """The newest tasks about these rows; those that are just being planned do not exist yet."""
+    sql = (
+        'SELECT t.id, t."row", t."class", t.wanted, t.given, t.state, '
+        f"CASE WHEN b.state = '{CLOSED}' THEN 0 ELSE 1 END, CASE WHEN b.outcome = 'cancelled' THEN 1 ELSE 0 END "
+        "FROM task t JOIN batch b ON b.id = t.batch "
+        f"WHERE b.state <> '{PLANNING}' AND {database.among('t.row', 'rows')}"
+    )
+    found = connection.execute(sa.text(sql), {"rows": database.listed(rows)}).cursor
+    assert found is not None
+    whole = np.array(found.fetchall(), np.int64).reshape(-1, 8)  # by the driver: a million rows are read here
+    whole = whole[np.lexsort((whole[:, 0], whole[:, 2], whole[:, 1]))]
+    last = np.ones(len(whole), np.bool_)
+    last[:-1] = (whole[1:, 1:3] != whole[:-1, 1:3]).any(axis=1)
+    task, row, class_, wanted, given, state, live, cancelled = (np.ascontiguousarray(part) for part in whole[last].T)
+    return Tasks(task, row, class_, wanted, given, state, live == 1, cancelled == 1)
+
+
+def find_places(rows: Numbers, classes: Numbers, among_rows: Numbers, among_classes: Numbers) -> Numbers:
+    """The place of each row or pair among others, which are distinct and ordered by row and class; -1 if absent."""
+    width = int(max(classes.max(initial=0), among_classes.max(initial=0))) + 2
+    known, wanted = among_rows * width + among_classes + 1, rows * width + classes + 1
+    place = np.searchsorted(known, wanted)
+    place[place == len(known)] = 0
+    return np.where(known[place] == wanted, place, -1) if len(known) else np.full(len(rows), -1, np.int64)
+
+
 def refresh(database: Database, connection: sa.Connection, rows: Any) -> None:
     """Compute the verdicts about these rows again, and the states of their tasks, from the events."""
     rows = np.unique(np.asarray(rows, np.int64))
-    store(database, connection, rows, read_statements(database, connection, rows), rows)
+    store(database, connection, read_statements(database, connection, rows), rows, rows)
 
 
-def store(database: Database, connection: sa.Connection, rows: Numbers, said: Statements, before: Numbers) -> None:
-    """Store the verdicts about `rows`, given all statements that count. before: those that may have a verdict now."""
+def store(
+    database: Database,
+    connection: sa.Connection,
+    said: Statements,
+    rows: Numbers,
+    before: Numbers,
+    tasks: Tasks | None = None,
+) -> None:
+    """Store the verdicts about `rows`, given all statements that count. before: those that may have a verdict now.
+
+    tasks: the newest about these rows, if they are known.
+    """
     verdicts = decide(said)
     if len(before):
         gone = sa.text(f"DELETE FROM verdict WHERE {database.among('row', 'rows')}")
@@ -181,33 +237,24 @@ def store(database: Database, connection: sa.Connection, rows: Numbers, said: St
     ]
     names = ("row", "class", "value", "how", "support", "given")
     database.insert_many(connection, "verdict", names, zip(*columns, strict=True))
-    _refresh_tasks(database, connection, rows, verdicts)
+    _refresh_tasks(database, connection, rows, verdicts, tasks)
 
 
-def _refresh_tasks(database: Database, connection: sa.Connection, rows: Numbers, verdicts: Verdicts) -> None:
+def _refresh_tasks(
+    database: Database, connection: sa.Connection, rows: Numbers, verdicts: Verdicts, tasks: Tasks | None
+) -> None:
     """The newest task of each row or pair follows its verdict; older ones stay as they ended."""
-    sql = (
-        "SELECT t.id, t.row, t.class, t.wanted, t.given, t.state, b.state, b.outcome FROM task t "
-        f"JOIN batch b ON b.id = t.batch WHERE b.state <> '{PLANNING}' AND {database.among('t.row', 'rows')} "
-        "ORDER BY t.id"
-    )
-    newest = {(row[1], row[2]): row for row in connection.execute(sa.text(sql), {"rows": database.listed(rows)})}
-    place = {pair: at for at, pair in enumerate(zip(verdicts.row.tolist(), verdicts.class_.tolist(), strict=True))}
-    held = [(task, place.get(pair)) for pair, task in newest.items()]
-    answered = [(task, at) for task, at in held if at is not None]
-    at = np.array([at for _, at in answered], np.int64)
-    chosen = Verdicts(*(column[at] for column in vars(verdicts).values()))
-    wanted = np.array([task[3] for task, _ in answered], np.int64)
-    live = np.array([task[6] != CLOSED for task, _ in answered], np.bool_)
-    states = find_states(chosen, wanted, live)
-    after = list(zip((task for task, _ in answered), chosen.given.tolist(), states.tolist(), strict=True))
-    after += [(task, 0, VOID if task[6] == CLOSED else OPEN) for task, at in held if at is None]
-    changes = [
-        (given, state, task[0]) for task, given, state in after if (given, state) != (task[4], task[5]) and _may(task)
-    ]
-    database.run_many(connection, "UPDATE task SET given = ?, state = ? WHERE id = ?", changes)
-
-
-def _may(task: Any) -> bool:
-    """A task of a cancelled batch stays void: whoever answers it was not asked."""
-    return bool(task[7] != "cancelled")
+    tasks = read_tasks(database, connection, rows) if tasks is None else tasks.about(rows)
+    at = find_places(tasks.row, tasks.class_, verdicts.row, verdicts.class_)
+    given, state = np.zeros(len(at), np.int64), np.where(tasks.live, OPEN, VOID)
+    answered = at >= 0
+    chosen = Verdicts(*(column[at[answered]] for column in vars(verdicts).values()))
+    given[answered] = chosen.given
+    state[answered] = find_states(chosen, tasks.wanted[answered], tasks.live[answered])
+    # A task of a cancelled batch stays void: whoever answers it was not asked.
+    changed = ((given != tasks.given) | (state != tasks.state)) & ~tasks.cancelled
+    for pair in np.unique(np.column_stack([given[changed], state[changed]]), axis=0).tolist():
+        same = changed & (given == pair[0]) & (state == pair[1])
+        sql = f"UPDATE task SET given = :given, state = :state WHERE {database.among('id', 'tasks')}"
+        facts = {"given": pair[0], "state": pair[1], "tasks": database.listed(np.sort(tasks.id[same]).tolist())}
+        connection.execute(sa.text(sql), facts)
