@@ -115,7 +115,7 @@ def test_a_failed_upgrade_changes_nothing(folder: Path, tmp_path: Path, monkeypa
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
 server:/data /mnt/data nfs4 rw 0 0
-host:/home /home/ana/my\\040share fuse.sshfs rw 0 0
+host:/home /srv/my\\040share fuse.sshfs rw 0 0
 tmpfs /mnt/data/fast tmpfs rw 0 0
 """
 
@@ -126,7 +126,7 @@ tmpfs /mnt/data/fast tmpfs rw 0 0
         ("/srv", "ext4"),
         ("/mnt/data/x", "nfs4"),
         ("/mnt/database", "ext4"),
-        ("/home/ana/my share/c", "fuse.sshfs"),
+        ("/srv/my share/c", "fuse.sshfs"),
         ("/mnt/data/fast/c", "tmpfs"),
     ],
 )
