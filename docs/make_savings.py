@@ -290,9 +290,8 @@ def tabulate_threshold() -> str:
     """What `advise` measures before the first batch, next to what clusters gained; most excess first."""
     rows = []
     for level in levels():
-        measured = read()["levels"][level]["measured"]
-        if measured:
-            excess = measured["margin_sharing"] - measured["chance_sharing"]
+        measured, excess = read()["levels"][level]["measured"], measure_excess(level)
+        if excess is not None:
             row = {
                 "level": name_level(level),
                 "picks that share a cluster": f"{100 * measured['margin_sharing']:.0f} %",
@@ -307,6 +306,12 @@ def tabulate_threshold() -> str:
             }
             rows.append((excess, row | gains))
     return table([row for _, row in sorted(rows, key=lambda pair: -pair[0])])
+
+
+def measure_excess(level: str) -> float | None:
+    """The share of margin's picks that share a cluster, minus what it would be by chance; None if not measured."""
+    measured = read()["levels"][level]["measured"]
+    return measured["margin_sharing"] - measured["chance_sharing"] if measured else None
 
 
 def levels() -> list[str]:
@@ -355,7 +360,7 @@ def draw_axis(axis: str) -> str:
 
 
 def draw_gains() -> str:
-    """What clusters gain over shuffled clusters on every level: the difference of the areas."""
+    """What clusters gain over shuffled clusters on every level: the difference of the areas; most excess first."""
     marks = []
     for level in levels():
         for arm in credited(level):
@@ -364,8 +369,9 @@ def draw_gains() -> str:
             assert found.high is not None
             kind = "one step, over pairs" if arm == PAIRS else "two steps (rows: one)"
             marks.append((name_level(level), kind, found.mean, found.low, found.high))
-    gains = {row: max(one[2] for one in marks if one[0] == row) for row, *_ in marks}
-    marks.sort(key=lambda one: -gains[one[0]])
+    excess = {name_level(level): measure_excess(level) for level in levels()}
+    marks = [(f"{row} ({100 * excess[row]:+.0f})", *rest) for row, *rest in marks if excess[row] is not None]
+    marks.sort(key=lambda one: -int(one[0].rpartition("(")[2].rstrip(")")))
     return draw_intervals(marks, x=f"area minus that with {SHUFFLED}", band=gather().equivalence)
 
 
