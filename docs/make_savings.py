@@ -29,6 +29,7 @@ SHUFFLED = "shuffled clusters"
 OTHERS = ("margin", "random", SHUFFLED)
 RESAMPLES = 1_000
 SHOWN = (20.0, 300.0)  # percent of labels, in figures: intervals are cut there
+WIDEST = 0.03  # difference of areas, in figures
 TWO, PAIRS = "cluster-margin", "cluster-margin-pairs"
 SHORT = {TWO: "two steps", PAIRS: "over pairs"}
 NUMBER = re.compile(r"(?P<number>[+−-]?\d[\d,]*(?:\.\d+)?)(?P<unit> ?%?) ?<!-- ?savings: (?P<place>[^<>\n]+?) ?-->")
@@ -368,7 +369,8 @@ def draw_gains() -> str:
             assert found.low is not None, "there are several trials"
             assert found.high is not None
             kind = "one step, over pairs" if arm == PAIRS else "two steps (rows: one)"
-            marks.append((name_level(level), kind, found.mean, found.low, found.high))
+            cut = [float(np.clip(value, -WIDEST, WIDEST)) for value in (found.mean, found.low, found.high)]
+            marks.append((name_level(level), kind, *cut))
     excess = {name_level(level): measure_excess(level) for level in levels()}
     marks = [(f"{row} ({100 * excess[row]:+.0f})", *rest) for row, *rest in marks if excess[row] is not None]
     marks.sort(key=lambda one: -int(one[0].rpartition("(")[2].rstrip(")")))
