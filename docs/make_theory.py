@@ -122,6 +122,62 @@ def tabulate_samplers() -> str:
     return pivot(rows, "d", lambda row: f"{row['sampler']}, k = {row['k']:,}", lambda row: f"{row['beta']:.2f}")
 
 
+def tabulate_hyperplanes() -> str:
+    """beta of every sampler for hyperplanes, by distribution, d and k."""
+    rows = [row for row in read("hyperplanes") if row["sampler"] != "uniform"]
+    lines: dict[tuple[str, int, int], dict[str, str]] = {}
+    for row in rows:
+        setting = (row["distribution"], row["d"], row["k"])
+        named = {"distribution": row["distribution"], "d": show(row["d"]), "k": show(row["k"])}
+        value = bracket(row, 2) if "low" in row else show(row["beta"], 2)
+        lines.setdefault(setting, named)[row["sampler"]] = value
+        lines[setting]["trials"] = show(row["trials"])
+    return table(
+        [
+            {key: value for key, value in line.items() if key != "trials"} | {"trials": line["trials"]}
+            for line in lines.values()
+        ]
+    )
+
+
+def tabulate_labels() -> str:
+    """The labels needed by setting and sampler, and the beta that they imply."""
+    lines: dict[tuple[Any, ...], dict[str, str]] = {}
+    for row in read("label-complexity"):
+        setting = {"distribution": row["distribution"], "d": row["d"], "eps": row["eps"], "gamma": row["gamma"]}
+        named = {key: str(value) for key, value in setting.items()}
+        line = lines.setdefault((row["goal"], *setting.values()), {"until": f"{row['goal']} is eps"} | named)
+        share = f" ({row['beta']:.2f})" if "beta" in row else ""
+        line[row["sampler"]] = f"{row['labels']:.0f}{share}"
+    columns = dict.fromkeys(key for line in lines.values() for key in line)
+    return table([{key: line.get(key, "") for key in columns} for line in lines.values()])
+
+
+def tabulate_bridge() -> str:
+    """Samplers relative to uniform on real embeddings."""
+    rows = [row for row in read("bridge") if row["of"] == "sampler"]
+    return table(
+        [
+            {"dataset": row["dataset"], "sampler": row["sampler"], "trials": show(row["trials"])}
+            | {"diameter / uniform's": f"{row['ratio']:.2f} ({row['ratio low']:.2f} to {row['ratio high']:.2f})"}
+            | {"accuracy minus uniform's, points": f"{row['gain']:+.2f} ({row['low']:+.2f} to {row['high']:+.2f})"}
+            for row in rows
+        ]
+    )
+
+
+def tabulate_correlations() -> str:
+    """The correlations of diameter and accuracy within trials."""
+    rows = [row for row in read("bridge") if row["of"].startswith("correlation")]
+    return table(
+        [
+            {"dataset": row["dataset"], "among": row["among"], "measure": row["of"].removeprefix("correlation with ")}
+            | {"correlation with accuracy": bracket(row, 2, "correlation")}
+            for row in rows
+        ]
+    )
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "thresholds": tabulate_thresholds,
     "limits": tabulate_limits,
@@ -130,6 +186,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "rectangles": tabulate_rectangles,
     "pools": tabulate_pools,
     "samplers": tabulate_samplers,
+    "hyperplanes": tabulate_hyperplanes,
+    "labels": tabulate_labels,
+    "bridge": tabulate_bridge,
+    "correlations": tabulate_correlations,
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import HedgerowWarning, InputError
-from hedgerow.theory.algorithm import Plan, learn, run_plan, start
+from hedgerow.theory.algorithm import Plan, follow_plan, learn, run_plan, start
 from hedgerow.theory.distributions import DISTRIBUTIONS, draw_directions
 from hedgerow.theory.samplers import SAMPLERS
 
@@ -18,7 +18,7 @@ CHOSEN = ("uniform", "cluster-margin", "farthest-first", "k-means++")
 def run(plan, sampler="uniform", seed=0):
     rng = np.random.default_rng(seed)
     truth = draw_directions(1, plan.d, rng)[0]
-    return run_plan(plan, lambda state: SAMPLERS[sampler], truth, rng), truth
+    return follow_plan(plan, lambda state: SAMPLERS[sampler], truth, rng), truth
 
 
 def test_the_schedule_of_the_theorem_worked_out_by_hand():
@@ -95,6 +95,17 @@ def test_a_run_follows_from_its_seed():
     first, second = (run(plan, "k-means++", 3)[0] for _ in range(2))
     assert [step.error for step in first] == [step.error for step in second]
     assert [step.error for step in first] != [step.error for step in run(plan, "k-means++", 4)[0]]
+
+
+def test_a_plan_runs_with_a_sampler_by_name_or_of_ones_own():
+    plan = Plan("gaussian", 4, 0.1)
+    named = run_plan(plan, "uniform", seed=1)
+    assert [step.error for step in named] == [step.error for step in run_plan(plan, SAMPLERS["uniform"], seed=1)]
+    assert len(run_plan(plan, lambda points, k, rng: np.arange(k))[-1].state.points) == plan.labels
+    with pytest.raises(InputError, match="more than once"):
+        run_plan(plan, lambda points, k, rng: np.zeros(k, np.int64))
+    with pytest.raises(InputError, match="unknown sampler 'quantiles'"):
+        run_plan(plan, "quantiles")
 
 
 def test_nothing_labeled_is_any_separator():

@@ -27,15 +27,17 @@ def test_products_have_no_bound_on_the_disagreement():
 
 def test_beta_is_the_ratio_of_means_over_trials_worked_out_by_hand():
     rows = []
-    for trial, (first, second, ours) in enumerate([(0.2, 0.4, 0.1), (0.1, 0.1, 0.1)]):
+    for trial, (first, second, ours) in enumerate([(0.2, 0.4, 0.1), (0.1, 0.1, 0.1)] * 3):
         rows += [make_row("uniform", first, trial), make_row("uniform", second, trial)]
         rows.append(make_row("cluster-margin", ours, trial, bound=0.3))
     uniform, ours = summarize(rows)
-    assert (uniform["beta"], uniform["trials"], uniform["left"]) == (1.0, 2, pytest.approx(0.2))
+    assert (uniform["beta"], uniform["trials"], uniform["left"]) == (1.0, 6, pytest.approx(0.2))
     assert ours["beta"] == pytest.approx(0.2 / 0.4)
-    assert ours["low"] == pytest.approx(1 / 3)  # the first trial twice
-    assert ours["high"] == pytest.approx(1.0)  # the second twice
+    assert 1 / 3 <= ours["low"] < 0.5 < ours["high"] <= 1.0  # only trials like the first, or like the second
     assert ours["bound / diameter"] == pytest.approx(3.0)
+    few = summarize(rows[:6])
+    assert few[1]["beta"] == pytest.approx(0.5)
+    assert "low" not in few[1]  # two trials
 
 
 def test_quick_cells_are_cells_of_the_whole_study():

@@ -1,10 +1,12 @@
 """The study of label complexity: the labels needed, the bound beside them, and the beta they imply."""
 
+import json
 import math
 
 import numpy as np
 import pytest
 
+from hedgerow.theory import label_complexity
 from hedgerow.theory.label_complexity import (
     BASE,
     FACTORS,
@@ -14,6 +16,7 @@ from hedgerow.theory.label_complexity import (
     sum_batches,
     summarize,
 )
+from hedgerow.theory.measurements import read_rows
 
 
 def make_rows(sampler, labels, error_at_100):
@@ -72,3 +75,19 @@ def test_quick_cells_are_cells_of_the_whole_study():
     quick = LABEL_COMPLEXITY.list_cells(True)
     assert quick
     assert all(cells[cell.name] == cell for cell in quick)
+
+
+def test_the_command_writes_tables_and_a_summary(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(label_complexity, "TRIALS", 3)
+    monkeypatch.setattr(label_complexity, "PRACTICE", ("uniform", "farthest-first"))
+    answer = run("theory", "label-complexity", "--out", tmp_path, "--quick", "--json")
+    assert answer.code == 0, answer.error
+    summary = json.loads(answer.out)["label-complexity"]
+    assert [(row["goal"], row["sampler"]) for row in summary] == [
+        (goal, name) for goal in ("error", "diameter") for name in ("uniform", "farthest-first")
+    ]
+    rows = read_rows(tmp_path / "label-complexity.csv")
+    assert len(rows) == 2 * len(FACTORS) * 3
+    for again, first in zip(summarize(rows), summary, strict=True):  # the table has six digits of every number
+        assert again.keys() == first.keys()
+        assert again.get("labels", 0.0) == pytest.approx(first.get("labels", 0.0), rel=1e-4)

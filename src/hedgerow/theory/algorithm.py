@@ -21,7 +21,7 @@ from hedgerow import checks
 from hedgerow.errors import HedgerowWarning, InputError
 from hedgerow.theory.cones import Cone, make_cone
 from hedgerow.theory.distributions import Distribution, Floats, Generator, draw_directions, make_distribution
-from hedgerow.theory.samplers import Sampler
+from hedgerow.theory.samplers import SAMPLERS, Sampler, sample
 
 LARGEST_EPS = 0.25  # the theorem assumes eps < 1/4
 LEAST_DIMENSION = 4  # and d >= 4
@@ -118,8 +118,20 @@ class Step:
     error: float
 
 
-def run_plan(plan: Plan, make_sampler: Callable[[State], Sampler], truth: Floats, rng: Generator) -> list[Step]:
-    """Algorithm 3: one step per round.
+def run_plan(plan: Plan, sampler: str | Sampler = "cluster-margin", *, seed: int = 0) -> list[Step]:
+    """Algorithm 3 for a random true separator: one step per round. With "uniform" it is the Margin Algorithm.
+
+    sampler: a key of `SAMPLERS`, or anything callable as sampler(points, k, rng) that returns k distinct rows.
+    """
+    if isinstance(sampler, str):
+        sampler = SAMPLERS[checks.option(sampler, "sampler", [name for name in SAMPLERS if name != "quantiles"])]
+    rng = np.random.default_rng(checks.seed(seed))
+    truth = draw_directions(1, plan.d, rng)[0]
+    return follow_plan(plan, lambda _: sampler, truth, rng)
+
+
+def follow_plan(plan: Plan, make_sampler: Callable[[State], Sampler], truth: Floats, rng: Generator) -> list[Step]:
+    """Algorithm 3 for labels by the separator `truth`: one step per round.
 
     make_sampler: the sampler of a round, from the state before it; most samplers do not look at it.
     """
@@ -128,6 +140,6 @@ def run_plan(plan: Plan, make_sampler: Callable[[State], Sampler], truth: Floats
     for i in range(1, plan.rounds + 1):
         k = plan.batch(i)
         pool = plan.law.draw_band(state.w, plan.band(i), math.ceil(plan.gamma * k), rng)
-        state = learn(state, pool[make_sampler(state)(pool, k, rng)], truth)
+        state = learn(state, pool[sample(make_sampler(state), pool, k, rng)], truth)
         steps.append(Step(state, plan.law.measure_disagreement(state.w, truth).value))
     return steps

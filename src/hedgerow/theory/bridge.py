@@ -94,9 +94,9 @@ def load_cifar10(data: Path | None, cache: Path | None) -> Dataset:
 
 
 BENCHES: Mapping[str, Bench] = {
-    "digits": Bench(load_digits, 60, 20, 1.0, 100, 10),
-    "redundant-digits": Bench(load_redundant, 100, 50, 1.0, 60, 10),
-    "cifar10": Bench(load_cifar10, 200, 100, 0.1, 60, 10, is_public=False),
+    "digits": Bench(load_digits, 60, 20, 1.0, 30, 10),
+    "redundant-digits": Bench(load_redundant, 100, 50, 1.0, 20, 10),
+    "cifar10": Bench(load_cifar10, 200, 100, 0.1, 30, 10, is_public=False),
 }
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.report import draw_curves
-from hedgerow.theory.algorithm import Plan, State, run_plan
+from hedgerow.theory.algorithm import Plan, State, follow_plan
 from hedgerow.theory.cones import EXACT_DIMENSION, measure_diameter
 from hedgerow.theory.distributions import DISTRIBUTIONS, Generator, draw_directions
 from hedgerow.theory.estimates import CONFIDENCE, SEED
@@ -58,7 +58,7 @@ def measure_plan(
     rows = []
     for trial in range(trials):
         truth = draw_directions(1, d, rng)[0]
-        *_, last = run_plan(plan, lambda state: make_sampler(sampler, state), truth, rng)
+        *_, last = follow_plan(plan, lambda state: make_sampler(sampler, state), truth, rng)
         row: Row = {"trial": trial, "labels": len(last.state.points), "error": last.error}
         if d - 1 <= EXACT_DIMENSION and last.state.cone is not None:
             widest = measure_diameter(last.state.cone).pair
@@ -167,17 +167,27 @@ def draw(summary: list[Row]) -> dict[str, str]:
     """Labels over d, over 1 / eps and over gamma, for the error and the diameter; the bound for d and eps."""
     figures = {}
     for goal in GOALS:
-        rows = [row for row in summary if row["goal"] == goal and "labels" in row and row["sampler"] != "volume"]
+        rows = [row for row in summary if row["goal"] == goal and "labels" in row]
         for key in ("d", "eps", "gamma"):
-            others = [name for name in BASE if name != key]
-            shown = sorted((r for r in rows if all(r[o] == BASE[o] for o in others)), key=lambda row: row[key])
-            if len({row[key] for row in shown}) < 2:
+            shown = [row for name in PRACTICE for row in _vary(rows, key, name)]
+            if not shown:
                 continue
             curve: list[Point] = [_point(row, key) for row in shown]
             if key != "gamma":
                 curve += [("bound for beta = 1", _place(r, key), r["bound"], None) for r in shown if _has_bound(r)]
-            figures[f"{goal}-{key}"] = draw_curves(curve, x=_title(key), y=f"labels for {goal} eps", log=True)
+            figures[f"{goal}-{key}"] = draw_curves(curve, x=_title(key), y=f"labels until the {goal} is eps", log=True)
     return figures
+
+
+def _vary(rows: Sequence[Row], key: str, sampler: str) -> list[Row]:
+    """The rows of a sampler where all but one of the settings are those of the base, if that one has three values."""
+    fixed = [name for name in BASE if name != key]
+    near = [row for row in rows if all(row[name] == BASE[name] for name in fixed)]
+    found = [row for row in near if row["sampler"] == sampler]
+    if key == "gamma" and sampler == MARGIN:  # it does not depend on gamma
+        found = [row | {key: value} for row in found for value in {row[key] for row in near}]
+    found.sort(key=lambda row: _place(row, key))
+    return found if len(found) > 2 else []
 
 
 def _has_bound(row: Row) -> bool:
