@@ -300,7 +300,7 @@ def test_a_campaign_does_what_the_model_does(tmp_path: Path, seed: int, kind: st
     rng = np.random.default_rng(seed)
     with Campaign.init(tmp_path / "c", tmp_path / "pool.csv", classes=CLASSES, kind=kind, holdout=2) as campaign:
         driver = Driver(campaign, rng, kind == "pairs")
-        steps = ["ingest"] * 8 + ["answer"] * 8 + ["next"] * 3 + ["retract", "close"]
+        steps = ["ingest"] * 8 + ["answer"] * 8 + ["next"] * 4 + ["retract"] + ["close"] * 4
         for _ in range(STEPS):
             getattr(driver, str(rng.choice(steps)))()
             driver.compare()
