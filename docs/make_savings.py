@@ -374,7 +374,7 @@ def draw_gains() -> str:
     excess = {name_level(level): measure_excess(level) for level in levels()}
     marks = [(f"{row} ({100 * excess[row]:+.0f})", *rest) for row, *rest in marks if excess[row] is not None]
     marks.sort(key=lambda one: -int(one[0].rpartition("(")[2].rstrip(")")))
-    return draw_intervals(marks, x=f"area minus that with {SHUFFLED}", band=gather().equivalence)
+    return draw_intervals(marks, x=f"area minus {SHUFFLED}", band=gather().equivalence)
 
 
 def draw() -> dict[str, str]:
