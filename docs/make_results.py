@@ -45,7 +45,7 @@ from hedgerow.experiments.pages import (
     tabulate_training,
 )
 from hedgerow.experiments.recipes import list_recipes, load_recipe
-from hedgerow.experiments.records import load_summary, read_summary, restore_checks, restore_rounds
+from hedgerow.experiments.records import list_settings, load_summary, read_summary, restore_checks, restore_rounds
 from hedgerow.report import draw_curves, frame_figure
 from hedgerow.report.figures import Point as Mark
 from marks import fill
@@ -73,6 +73,7 @@ SAVINGS = (
     "of the labels at which the latter reaches it. A dash: never reached. These are ratios of mean curves, without "
     "intervals."
 )
+EARLIER = "These are results of an earlier version of the recipe"
 OPTION = re.compile(r"(\w+)=([^,)]+)")  # in the repr of a strategy
 # The paper's settings: of section 3.3, and of section 3.2, where they depend on the batch size.
 IMAGES = {
@@ -223,10 +224,21 @@ def describe_setting(result: dict[str, Any]) -> str:
     commands = f"```text\nhedgerow experiment run {name} --out {name}{needs_data} --jobs 2{controls}\n"
     commands += f"hedgerow experiment report {name}\n```"
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
-    parts = [commands, f"Measured on: {machine}.", "## Settings", table(list_protocol(result))]
+    parts = [commands, f"Measured on: {machine}.{note_changes(recipe)}", "## Settings", table(list_protocol(result))]
     if candidates := list_candidates(result):
         parts += ["Candidates k_m of each batch, and their share of the rows of the pool:", table(candidates)]
     return "\n\n".join([*parts, "## Verdicts", explain_verdicts(recipe, result["trials"])])
+
+
+def note_changes(recipe: Mapping[str, Any]) -> str:
+    """A sentence about results of an earlier version of the recipe, with which new trials cannot be merged."""
+    if recipe["name"] not in list_recipes():
+        return ""
+    then, now = list_settings(recipe), list_settings(load_recipe(recipe["name"]).describe())
+    changed = [key.replace("_", " ") for key in now if now[key] != then.get(key)]
+    if not changed:
+        return ""
+    return f" {EARLIER}: {', '.join(changed)} differ now, and it has not been run again."
 
 
 def list_protocol(result: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -81,8 +81,7 @@ def test_ids_and_classes_in_and_out(asked: hr.Pairs, run: Run, strategy: str) ->
     assert out == f"20 of {M} pairs by {strategy} (seed 3) -> batch.parquet\n"
     batch = hr.select_pairs(strategy, 20, **given(asked), labeled=np.arange(40), seed=3)
     table = pq.read_table("batch.parquet")
-    by_rows = ("cluster-margin", "cluster-margin-shuffled", "uniform-candidates", "coreset", "random")
-    margin = [] if strategy in by_rows else ["margin"]  # where the margins of pairs are not needed
+    margin = [] if strategy in ("coreset", "random") else ["margin"]  # where the margins of pairs are not needed
     assert table.column_names == ["id", "row", "class", "pair", *margin, "cluster", "pick"]
     assert table["pair"].to_pylist() == batch.index.tolist()
     assert table["row"].to_pylist() == batch.rows.tolist()

@@ -243,18 +243,20 @@ def read_heading(file: BinaryIO, title: str) -> CsvHeading:
 
 def iterate_csv(file: BinaryIO, heading: CsvHeading, title: str) -> Iterator[list[str] | Bad]:
     """The rows below the heading; blank lines are passed over, and rows of another length are bad."""
-    csv.field_size_limit(max(csv.field_size_limit(), RECORD_BYTES))  # one limit for all readers of the process
     lines = _CsvLines(file, title)
     reader = csv.reader(lines, delimiter=heading.delimiter)
     while True:
         begun = reader.line_num + 2  # the heading, and lines count from 1
         lines.odd = False
+        limit = csv.field_size_limit(RECORD_BYTES)  # all readers of the process have the same limit
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             raise InputError(f"{title}: the row that begins in line {begun} cannot be read: {error}") from None
+        finally:
+            csv.field_size_limit(limit)
         if not row:
             continue
         if len(row) != len(heading.names):

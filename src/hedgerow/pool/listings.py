@@ -190,7 +190,7 @@ def _read_lines(path: str, name: str, ids: Ids | None, id_column: str | None) ->
     except (ValueError, OverflowError):
         line = next(line for line, value in enumerate(values, 1) if value and not _WHOLE.fullmatch(value))
         raise InputError(
-            f"{name}: line {line} of {path} is {values[line - 1]!r}: one whole number per line is needed"
+            f"{name}: line {line} of {path} is {values[line - 1]!r:.60}: one whole number per line is needed"
         ) from None
 
 
