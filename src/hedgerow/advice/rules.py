@@ -84,7 +84,7 @@ def judge(measured: Measurements) -> Judgment:
 
 
 SWEEP, CONTROLS = "results/sweep-digits.md#by-batch-size", "results/sweep-digits.md#control-runs"
-SAVINGS = "../experiments/savings.json"
+SAVINGS = "savings.md#copies"
 FEW_LABELS = ("results/bibtex.md", "results/corel5k.md", "results/delicious.md")
 
 # Thresholds, each with the runs on both sides of it. What the recipes measure before their first batch is in
