@@ -1,4 +1,4 @@
-"""Fixtures for every test: the command line without a process, and a browser for pages."""
+"""Fixtures for every test: the command line without a process, a browser for pages, and a PostgreSQL."""
 
 import os
 import re
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import postgres
 from shell import Answer, Run
 
 if TYPE_CHECKING:
@@ -70,3 +71,16 @@ def browser() -> Iterator["Browser"]:
         chromium = playwright.chromium.launch(executable_path=found.stdout.strip(), args=CHROMIUM_FLAGS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[postgres.Server]:
+    """A PostgreSQL of its own, from Debian's packages."""
+    reason = postgres.find_reason()
+    if reason:
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    found = postgres.Server()
+    yield found
+    found.remove()

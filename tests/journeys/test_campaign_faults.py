@@ -1,18 +1,15 @@
 """Campaigns whose commands are killed, and campaigns that many processes use at once."""
 
-import os
 import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import faults
-import postgres
 from hedgerow import Campaign, CampaignError
 from hedgerow.campaign import ingesting, planning
 
@@ -111,18 +108,6 @@ def test_a_dead_planner_is_removed_and_a_living_one_waited_for(tmp_path: Path, m
 def find_dead_process() -> int:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         return process.pid
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgres.Server]:
-    reason = postgres.find_reason()
-    if reason:
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    found = postgres.Server()
-    yield found
-    found.remove()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

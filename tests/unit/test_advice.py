@@ -438,7 +438,8 @@ def test_strategies_of_rules_can_be_selected_with_their_options():
     known = {"row": hr.STRATEGIES, "pair": hr.PAIR_STRATEGIES}
     for rule in rules.RULES:
         for unit in rule.units:
-            known[unit][rule.strategy](**rule.options)
+            made = known[unit][rule.strategy](**rule.options)
+            assert {key: getattr(made, key) for key in rule.options} == rule.options
 
 
 def test_the_evidence_of_rules_is_there():

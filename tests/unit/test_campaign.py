@@ -3,7 +3,6 @@
 import csv
 import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import postgres
 from hedgerow import Campaign, CampaignError, InputError, Pairs, PoolExhaustedError
 from hedgerow.campaign.answers import Answer
 
@@ -20,18 +18,6 @@ CLASSES = ["cat", "dog", "fox"]
 N = 120
 Make = Callable[..., Campaign]
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[postgres.Server]:
-    reason = postgres.find_reason()
-    if reason:
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    found = postgres.Server()
-    yield found
-    found.remove()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

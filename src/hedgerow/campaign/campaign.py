@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -164,11 +164,10 @@ class Campaign:
 
     @contextmanager
     def _close_on_error(self) -> Iterator[None]:
-        try:
+        with ExitStack() as stack:
+            stack.callback(self.close_files)
             yield
-        except BaseException:
-            self.close_files()
-            raise
+            stack.pop_all()
 
     def _refuse_unfinished(self) -> None:
         with self._database.read() as connection:
