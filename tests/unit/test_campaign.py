@@ -1,53 +1,16 @@
 """The verbs of a campaign, on SQLite and on PostgreSQL, for each kind of campaign."""
 
-import csv
-import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from campaigns import CLASSES, Make, N
 from hedgerow import Campaign, CampaignError, InputError, Pairs, PoolExhaustedError
 from hedgerow.campaign.answers import Answer
-
-CLASSES = ["cat", "dog", "fox"]
-N = 120
-Make = Callable[..., Campaign]
-_numbers = itertools.count()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> str | None:
-    """None for SQLite."""
-    if request.param == "sqlite":
-        return None
-    return str(request.getfixturevalue("server").create(f"test{next(_numbers)}"))
-
-
-@pytest.fixture
-def make(url: str | None, tmp_path: Path) -> Iterator[Make]:
-    """`make(kind=...)` begins a campaign of 120 texts with embeddings."""
-    opened: list[Campaign] = []
-    write_pool(tmp_path / "pool.csv")
-    np.save(tmp_path / "embeddings.npy", np.random.default_rng(1).normal(size=(N, 4)).astype(np.float32))
-
-    def begin(**options: Any) -> Campaign:
-        given = {"classes": CLASSES, "embeddings": tmp_path / "embeddings.npy", "holdout": 10, "database": url}
-        opened.append(Campaign.init(tmp_path / "campaign", tmp_path / "pool.csv", **{**given, **options}))
-        return opened[-1]
-
-    yield begin
-    for campaign in opened:
-        campaign.close_files()
-
-
-def write_pool(path: Path) -> None:
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([("id", "text"), *((f"r{row}", f"text {row}") for row in range(N))])
 
 
 def chances(seed: int = 0) -> Any:

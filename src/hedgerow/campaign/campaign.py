@@ -24,6 +24,7 @@ from hedgerow import checks, store
 from hedgerow.campaign import (
     artifacts,
     asking,
+    budget,
     exports,
     formats,
     ingesting,
@@ -37,6 +38,7 @@ from hedgerow.campaign import database as db
 from hedgerow.campaign.answers import KINDS, WITH_VALUE, Answer, Answers, LabelFile
 from hedgerow.campaign.applying import OUTCOMES, Incoming, Origin, apply
 from hedgerow.campaign.artifacts import Shelf
+from hedgerow.campaign.budget import Budget
 from hedgerow.campaign.database import FILE, Database
 from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings, read_holdings
 from hedgerow.campaign.ingesting import Ingested
@@ -216,6 +218,7 @@ class Campaign:
         answers: int = 1,
         double: float = 0.0,
         allow_short: bool = False,
+        over_budget: bool = False,
         progress: Progress | bool | None = None,
     ) -> int:
         """Choose k rows (or pairs) and reserve them; returns the number of the batch.
@@ -223,8 +226,11 @@ class Campaign:
         strategy: a name, an instance, or None: `cluster-margin` (`margin` without clusters); before there is a model
         `spread`, random rows from as many clusters as possible (`random` without clusters). model: the newest by
         default. answers: how many people answer each task. double: the share of tasks that two people answer.
+        over_budget: reserve them even if the budget does not suffice.
         """
-        wish = planning.check_wish(Wish(k, strategy, options, seed, model, answers, double, allow_short, progress))
+        wish = planning.check_wish(
+            Wish(k, strategy, options, seed, model, answers, double, allow_short, over_budget, progress)
+        )
         with watch(progress) as report:
             wish = Wish(**{**vars(wish), "progress": report})
             return planning.plan(self._database, self._shelf, self._holdings, wish)
@@ -325,6 +331,35 @@ class Campaign:
     def undo(self, batch: int) -> None:
         """Cancel a batch that nobody has answered; its rows can be picked again."""
         planning.close(self._database, batch, undo=True)
+
+    def budget(self) -> Budget:
+        """What is spent, reserved by open batches and left."""
+        return budget.read_budget(self._database)
+
+    def set_budget(
+        self,
+        *,
+        labels: float | None = None,
+        money: float | None = None,
+        hours: float | None = None,
+        per_answer: float | None = None,
+        rates: Mapping[str, float] | None = None,
+    ) -> Budget:
+        """Limit what is asked for, in labels, money or hours; without any of them, change the prices of the limit.
+
+        per_answer: what an answer costs if nothing else is known, in money, or in seconds for a limit of hours (by
+        default the mean of the times that are known). rates: money per answer of single people, by name.
+        """
+        prices = {_check_name(name): rate for name, rate in (rates or {}).items()}
+        amounts = {"labels": labels, "money": money, "hours": hours}
+        limit = budget.check_limit(self._database, amounts, per_answer, prices)
+        numbers = ingesting.find_annotators(self._database, "", list(prices))
+        budget.set_budget(self._database, limit, dict(zip(numbers, prices.values(), strict=True)))
+        return self.budget()
+
+    def remove_budget(self) -> None:
+        """Remove the limit."""
+        budget.remove_budget(self._database)
 
     def status(self) -> Status:
         """What there is: the pool, models, batches, tasks, labels, people, files."""

@@ -23,6 +23,7 @@ from hedgerow import checks
 from hedgerow.campaign import database as db
 from hedgerow.campaign import tables, verdicts
 from hedgerow.campaign.artifacts import Shelf
+from hedgerow.campaign.budget import read_budget, refuse_beyond
 from hedgerow.campaign.database import Database, now
 from hedgerow.campaign.holdings import PAIRS, Holdings
 from hedgerow.campaign.predictions import find_model, load_predictions
@@ -58,6 +59,7 @@ class Wish:
     answers: int = 1
     double: float = 0.0
     allow_short: bool = False
+    over_budget: bool = False
     progress: Progress | bool | None = None
 
 
@@ -93,7 +95,10 @@ def plan(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> in
     for _ in range(MOST_REPEATS):
         clear(database)
         try:
-            return reserve(database, choose(database, shelf, holdings, wish), wish)
+            choice = choose(database, shelf, holdings, wish)
+            if not wish.over_budget:  # whoever reserves meanwhile makes this choice be repeated
+                refuse_beyond(read_budget(database), int(_draw_wanted(len(choice.rows), wish).sum()))
+            return reserve(database, choice, wish)
         except _RacedError:
             continue
     raise CampaignError(f"other processes reserved rows during each of {MOST_REPEATS} selections: try again later")

@@ -15,6 +15,7 @@ from hedgerow.campaign import tables
 from hedgerow.campaign.answers import Answers
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.asking import Task
+from hedgerow.campaign.budget import Budget, count_costs
 from hedgerow.campaign.database import Database
 from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings
 from hedgerow.campaign.planning import require_batch
@@ -62,10 +63,11 @@ class Status:
     labels: Mapping[str, int]
     annotators: Mapping[str, int]
     sources: tuple[Mapping[str, Any], ...]
+    budget: Budget
 
     def to_json(self) -> dict[str, Any]:
         """The same in plain types."""
-        return asdict(self)
+        return asdict(self) | {"budget": self.budget.to_json()}
 
     def __str__(self) -> str:
         clusters = "" if self.clusters is None else f", {self.clusters:,} clusters"
@@ -82,6 +84,8 @@ class Status:
         lines.append(f"labels   {labels or 'none'}")
         people = ", ".join(f"{name} {count:,}" for name, count in self.annotators.items())
         lines.append(f"answers  {people or 'none'}")
+        if self.budget.limit is not None:
+            lines.append(f"budget   {self.budget}")
         return "\n".join(lines)
 
 
@@ -100,6 +104,7 @@ def read_status(database: Database, holdings: Holdings) -> Status:
             sa.text("SELECT count(DISTINCT t.row) FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout'")
         ).scalar_one()
         batches = _read_batches(connection)
+        budget = count_costs(connection)
     return Status(
         holdings.kind,
         holdings.n,
@@ -115,6 +120,7 @@ def read_status(database: Database, holdings: Holdings) -> Status:
             | {"summary": json.loads(row.summary)}
             for row in sources
         ),
+        budget,
     )
 
 

@@ -5,7 +5,7 @@ The rooms are imported inside the commands, so that `hedgerow --help` answers at
 
 import typer
 
-from hedgerow.cli import campaigns
+from hedgerow.cli import campaign_labels, campaigns
 from hedgerow.cli.advice import advise
 from hedgerow.cli.app import app, run
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
@@ -44,6 +44,7 @@ campaign.command("answer")(campaigns.answer)
 campaign.command("release")(campaigns.release)
 campaign.command("retract")(campaigns.retract)
 campaign.command("alias")(campaigns.alias)
+campaign.command("budget")(campaign_labels.budget)
 campaign.command("status")(campaigns.status)
 campaign.command("log")(campaigns.show_log)
 campaign.command("close")(campaigns.close)

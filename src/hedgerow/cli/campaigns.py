@@ -26,7 +26,8 @@ Database = Annotated[
 Who = Annotated[str, typer.Argument(metavar="ANNOTATOR", help="Name of the annotator.")]
 
 
-def _open(folder: Path, database: str | None, *, verify: bool = False) -> "Campaign":
+def open_campaign(folder: Path, database: str | None, *, verify: bool = False) -> "Campaign":
+    """The campaign in a folder."""
     from hedgerow.campaign.campaign import Campaign
 
     return Campaign.open(folder, database=database, verify=verify)
@@ -137,7 +138,7 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Register the predictions of a model for the pool."""
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         model = campaign.predict(
             source,
             name=name,
@@ -150,7 +151,7 @@ def predict(
     report(as_json, vars(model), f"{model.name}: {model.rows:,} predictions")
 
 
-def read_metrics(texts: list[str]) -> dict[str, float]:
+def read_metrics(texts: list[str], what: str = "metric", example: str = "accuracy=0.81") -> dict[str, float]:
     """["accuracy=0.81"] as numbers by name."""
     metrics = {}
     for text in texts:
@@ -158,7 +159,7 @@ def read_metrics(texts: list[str]) -> dict[str, float]:
         try:
             metrics[name.strip()] = float(number)
         except ValueError:
-            raise InputError(f"{text!r} is not a metric of the form name=number, such as accuracy=0.81") from None
+            raise InputError(f"{text!r} is not a {what} of the form name=number, such as {example}") from None
     return metrics
 
 
@@ -181,6 +182,9 @@ def next_batch(
     allow_short: Annotated[
         bool, typer.Option("--allow-short", help="Take what is left if there is less, instead of an error.")
     ] = False,
+    over_budget: Annotated[
+        bool, typer.Option("--over-budget", help="Reserve the batch even if the budget does not suffice.")
+    ] = False,
     seed: Seed = 0,
     database: Database = None,
     as_json: Json = False,
@@ -188,7 +192,7 @@ def next_batch(
     """Choose what to ask next, and reserve it as a batch."""
     from hedgerow.strategies.options import parse_settings
 
-    with _open(folder, database) as campaign, watch(True) as progress:
+    with open_campaign(folder, database) as campaign, watch(True) as progress:
         number = campaign.next(
             k,
             strategy=strategy,
@@ -198,6 +202,7 @@ def next_batch(
             answers=answers,
             double=read_share(double),
             allow_short=allow_short,
+            over_budget=over_budget,
             progress=progress,
         )
         batch = next(one for one in campaign.status().batches if one["id"] == number)
@@ -225,7 +230,7 @@ def claim(
     as_json: Json = False,
 ) -> None:
     """Lease tasks to an annotator; nobody else gets them meanwhile."""
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         found = campaign.claim(annotator, n, batch=batch, seconds=seconds, expert=expert)
     facts = [{**vars(one), "until": one.until.isoformat()} for one in found]
     lines = [
@@ -236,7 +241,7 @@ def claim(
 
 def release(folder: Folder, annotator: Who, database: Database = None, as_json: Json = False) -> None:
     """Give back the tasks that an annotator holds."""
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         count = campaign.release(annotator)
     report(as_json, {"released": count}, f"{count:,} released")
 
@@ -256,7 +261,7 @@ def answer(
     as_json: Json = False,
 ) -> None:
     """Answer a task."""
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         several = campaign.status().kind == "multi-label" and value is not None
         given: Any = tuple(filter(None, str(value).split("|"))) if several else value
         outcome = campaign.answer(annotator, task, given, kind=kind, key=key)
@@ -286,7 +291,7 @@ def ingest(
     The counts add up to the rows of the file. The same answer twice is applied once, and an old file reverts nothing.
     """
     target = rejects or file.with_name(f"{file.name}.rejects.jsonl")
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         done = campaign.ingest(file, again=again, annotator=annotator, rejects=target)
     facts = {"source": done.source, "rows": done.rows, **done.counts}
     where = f"; rejects in {target}" if done.rejects else ""
@@ -301,7 +306,7 @@ def retract(
     as_json: Json = False,
 ) -> None:
     """Take back an ingested file, or what an annotator said; earlier answers count again."""
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         count = campaign.retract(source=source, annotator=annotator)
     report(as_json, {"retracted": count}, f"{count:,} answers retracted")
 
@@ -315,7 +320,7 @@ def alias(
     as_json: Json = False,
 ) -> None:
     """Say who a person in files of one kind is."""
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         campaign.alias(channel, external, annotator)
     facts = {"channel": channel, "name": external, "annotator": annotator}
     report(as_json, facts, f"{external} in {channel} is {annotator}")
@@ -328,7 +333,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show what there is: the pool, models, batches, labels, annotators."""
-    with _open(folder, database, verify=verify) as campaign:
+    with open_campaign(folder, database, verify=verify) as campaign:
         found = campaign.status()
     report(as_json, found.to_json(), str(found))
 
@@ -347,7 +352,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write the tasks of a batch, in order: ids, contents, clusters, margins, the model's guess."""
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         if out == "-":
             print_columns(campaign.batch(batch), as_json)
             return
@@ -357,14 +362,14 @@ def export(
 
 def close(folder: Folder, batch: BatchNumber, database: Database = None, as_json: Json = False) -> None:
     """Close a batch: its open tasks are given up, its answers stay."""
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         outcome = campaign.close(batch)
     report(as_json, {"batch": batch, "outcome": outcome}, f"batch {batch} is closed ({outcome})")
 
 
 def undo(folder: Folder, batch: BatchNumber, database: Database = None, as_json: Json = False) -> None:
     """Cancel a batch that nobody has answered; its rows can be picked again."""
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         campaign.undo(batch)
     report(as_json, {"batch": batch, "outcome": "cancelled"}, f"batch {batch} is cancelled")
 
@@ -376,7 +381,7 @@ def show_log(
     as_json: Json = False,
 ) -> None:
     """Show which commands changed the campaign, when and by whom."""
-    with _open(folder, database) as campaign:
+    with open_campaign(folder, database) as campaign:
         entries = campaign.log(n)
     facts = [{**vars(one), "at": one.at.isoformat(timespec="seconds")} for one in entries]
     lines = [f"{one['at']} {one['who']} {one['command']} {json.dumps(one['outcome'])}" for one in facts]

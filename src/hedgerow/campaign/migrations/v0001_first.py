@@ -119,6 +119,7 @@ annotator = sa.Table(
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("kind", sa.Text, nullable=False),  # person, rule or model
     sa.Column("retracted_upto", Big, nullable=False),  # their events up to this one do not count
+    sa.Column("rate", sa.Float),  # money per answer, if the person has a rate of their own
 )
 alias = sa.Table(
     "alias",
