@@ -3,6 +3,7 @@
 `protocol.py` says what a model must do. The adapters are `SklearnMLP` (scikit-learn's perceptron, used by the demo),
 `SklearnTrainer` (any scikit-learn classifier), `TorchTrainer` (any torch module), `TorchPairTrainer` (a torch module
 trained on (row, class) pairs) and `ProgramTrainer` (an external program that gets paths and writes Parquet).
+`LinearHead` and `PerceptronHead` need no library: small models on embeddings, for rows and pairs.
 
 Names are imported from their modules on first use, and libraries when a model is first trained.
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.models.estimators import FittedEstimator, SklearnTrainer
+    from hedgerow.models.heads import FittedHead, LinearHead, PairAnswers, PerceptronHead
     from hedgerow.models.networks import FittedNetwork, TorchTrainer, Training
     from hedgerow.models.pair_networks import FittedPairNetwork, TorchPairTrainer
     from hedgerow.models.perceptron import FittedMLP, SklearnMLP
@@ -23,12 +25,16 @@ if TYPE_CHECKING:
 _HOME = {
     "Fitted": "protocol",
     "FittedEstimator": "estimators",
+    "FittedHead": "heads",
     "FittedMLP": "perceptron",
     "FittedNetwork": "networks",
     "FittedPairNetwork": "pair_networks",
     "FittedPairs": "protocol",
     "FittedProgram": "programs",
+    "LinearHead": "heads",
+    "PairAnswers": "heads",
     "PairTrainer": "protocol",
+    "PerceptronHead": "heads",
     "ProgramTrainer": "programs",
     "SklearnMLP": "perceptron",
     "SklearnTrainer": "estimators",
@@ -41,12 +47,16 @@ _HOME = {
 __all__ = [
     "Fitted",
     "FittedEstimator",
+    "FittedHead",
     "FittedMLP",
     "FittedNetwork",
     "FittedPairNetwork",
     "FittedPairs",
     "FittedProgram",
+    "LinearHead",
+    "PairAnswers",
     "PairTrainer",
+    "PerceptronHead",
     "ProgramTrainer",
     "SklearnMLP",
     "SklearnTrainer",
