@@ -47,7 +47,7 @@ SEARCHES = {
         {"spread": 0.01, "epochs": 2, "learning_rate": 0.1, "minibatch": 500, "schedule": "linear", "start": "first"},
         (
             {"learning_rate": (0.03, 0.1, 0.3), "epochs": (1, 2, 4, 8)},
-            {"spread": (0.01, 0.1, 1.0)},
+            {"spread": (0.01, 0.1, 1.0, 3.0)},
             {"schedule": ("constant", "linear"), "minibatch": (200, 500)},
             {"start": ("previous", "first"), "epochs": (1, 2, 4)},
         ),
