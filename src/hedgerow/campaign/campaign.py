@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +26,7 @@ from hedgerow.campaign import (
     budget,
     exports,
     formats,
+    growing,
     ingesting,
     planning,
     predictions,
@@ -40,6 +40,7 @@ from hedgerow.campaign.applying import OUTCOMES, Incoming, Origin, apply
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.budget import Budget
 from hedgerow.campaign.database import FILE, Database
+from hedgerow.campaign.growing import Grown, Growth
 from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings, read_holdings
 from hedgerow.campaign.ingesting import Ingested
 from hedgerow.campaign.planning import Wish
@@ -68,6 +69,7 @@ class Campaign:
         self.who = who or _find_user()
         self._database = replace(database, who=self.who)
         self._shelf = Shelf(folder.resolve() / "artifacts")
+        self._read: Holdings | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -83,9 +85,14 @@ class Campaign:
         """Close the database; the object cannot be used any more. `close` is about batches."""
         self._database.close()
 
-    @cached_property
+    @property
     def _holdings(self) -> Holdings:
-        return read_holdings(self._database, self._shelf)
+        """The pool and its classes, read again once they have changed."""
+        with self._database.read() as connection:
+            edition = db.read_edition(connection)
+        if self._read is None or self._read.edition != edition:
+            self._read = read_holdings(self._database, self._shelf)
+        return self._read
 
     # Making and opening.
 
@@ -183,6 +190,31 @@ class Campaign:
         if paired is not None and paired != number:
             raise CampaignError(f"{self._database.title} belongs to another campaign than the folder {self.folder}")
 
+    # The pool and its classes change.
+
+    def grow(
+        self,
+        pool: Any,
+        *,
+        embeddings: Any = None,
+        pairs: Any = None,
+        holdout: int | None = None,
+        content: str | None = None,
+        id_column: str | None = None,
+        seed: int = 0,
+        progress: Progress | bool | None = None,
+    ) -> Grown:
+        """Add rows to the pool: a table like that of `init`, with ids that are new. If interrupted, run it again.
+
+        New rows join the clusters that there are, or make new ones. embeddings: needed if the campaign has them; pairs:
+        if they are listed, also new ones of earlier rows. Predictions registered so far do not cover the new rows,
+        which are no candidates of these models. holdout: how many of the new rows are measured on and never picked; by
+        default the share of the first rows, so that each row of the pool was drawn with the same probability and a mean
+        over the holdout is unbiased for all of the pool. With another number it is not, and a warning says so.
+        """
+        growth = Growth(pool, embeddings, pairs, holdout, content, id_column, seed, progress)
+        return growing.grow(self._database, self._shelf, growth, self.folder / "work")
+
     # Verbs.
 
     def predict(
@@ -202,10 +234,11 @@ class Campaign:
         are no candidates. keep: keep all probabilities, which `badge`, `entropy` and `least-confidence` need; by
         default up to 1 GiB. name: "model-N" by default. metrics: known figures, such as {"accuracy": 0.81}.
         """
-        found = predictions.read_predictions(source, self._holdings, Reading(logits, partial, keep, column))
+        held = self._holdings
+        found = predictions.read_predictions(source, held, Reading(logits, partial, keep, column))
         if not found.known.any():
             raise InputError("the predictions are for no row of the pool")
-        return predictions.register(self._database, self._shelf, found, name, metrics or {})
+        return predictions.register(self._database, self._shelf, held, found, name, metrics or {})
 
     def next(
         self,

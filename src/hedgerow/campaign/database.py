@@ -362,6 +362,28 @@ def bump(connection: sa.Connection) -> None:
     )
 
 
+def read_edition(connection: sa.Connection) -> int:
+    """Which state of the pool and the classes it is: another one once rows were added or purged, or classes changed."""
+    return int(read_meta(connection, "edition") or 0)
+
+
+def begin_edition(connection: sa.Connection) -> None:
+    """Note that the pool or the classes changed: whoever has read them reads them again.
+
+    Refused while a label file is half applied: its answers are counted in the order of the pool as it was.
+    """
+    table = tables.source
+    half = sa.select(table.c.id, table.c.name).where(table.c.complete.is_(False), table.c.retracted_at.is_(None))
+    found = connection.execute(half.limit(1)).first()
+    if found is not None:
+        raise CampaignError(
+            f"the ingest of {found.name} (source {found.id}) is not finished: wait for it, run it again, or retract it "
+            f"with `hedgerow campaign retract --source {found.id}`"
+        )
+    write_meta(connection, "edition", str(read_edition(connection) + 1))
+    bump(connection)
+
+
 def last_event(connection: sa.Connection) -> int:
     """The newest event."""
     return int(connection.execute(sa.text("SELECT coalesce(max(id), 0) FROM event")).scalar() or 0)

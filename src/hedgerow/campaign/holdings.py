@@ -1,12 +1,11 @@
 """What a campaign knows of its pool: ids and contents, embeddings, clusters, pairs and classes, read from its files.
 
-Rows are numbered through all segments, in the order in which they were added, and never change their numbers. A file is
-checked when it is first used.
+A pool that grew has several segments, each with files of its own. Rows are numbered through all of them, in the order
+in which they were added, and never change their numbers; neither do classes. A file is checked when it is first used.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,11 @@ import sqlalchemy as sa
 from hedgerow import pool
 from hedgerow.campaign import artifacts, tables
 from hedgerow.campaign.artifacts import Artifact, Shelf
-from hedgerow.campaign.database import Database, read_meta
+from hedgerow.campaign.database import Database, read_edition, read_meta
 from hedgerow.errors import InputError
 from hedgerow.pairs import Pairs
 from hedgerow.pool import Ids
+from hedgerow.pool.arrays import open_npy
 
 MULTI_CLASS, MULTI_LABEL, PAIRS = "multi-class", "multi-label", "pairs"
 KINDS = (MULTI_CLASS, MULTI_LABEL, PAIRS)
@@ -28,40 +28,80 @@ CONTENTS = ("text", "uri")  # the column with the content is called what it is
 Numbers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Holdings:
-    """The files of a campaign's pool. kind: one of `KINDS`. classes: the names by class id."""
+@dataclass(frozen=True)
+class Segment:
+    """Rows that were added together, from row `first` on, and their files."""
 
-    kind: str
+    id: int
+    first: int
     n: int
-    classes: dict[int, str]
     pool: Artifact
     embeddings: Artifact | None
     clusters: Artifact | None
-    listed_pairs: Artifact | None
+    pairs: Artifact | None
+
+
+@dataclass(frozen=True)
+class Class:
+    """A class. merged_into: the class that it is now. split_from: the class that it was a part of."""
+
+    id: int
+    name: str
+    merged_into: int | None = None
+    split_from: int | None = None
+    is_split: bool = False
+
+    @property
+    def in_use(self) -> bool:
+        """Whether people can name it in an answer."""
+        return self.merged_into is None and not self.is_split
+
+
+@dataclass(frozen=True, eq=False)
+class Holdings:
+    """The files of a campaign's pool, and its classes. kind: one of `KINDS`. edition: which state of both this is."""
+
+    kind: str
+    edition: int
+    segments: tuple[Segment, ...]
+    every_class: dict[int, Class]
+    former_names: dict[str, int]
+
+    @property
+    def n(self) -> int:
+        """The number of rows, those that were retired included."""
+        return self.segments[-1].first + self.segments[-1].n
+
+    # Ids and contents.
+
+    @cached_property
+    def _table(self) -> pool.Table:
+        for segment in self.segments:
+            artifacts.check(segment.pool)
+        opened = pool.open_source([segment.pool.path for segment in self.segments], "the pool")
+        assert isinstance(opened, pool.Table)
+        return opened
 
     @cached_property
     def ids(self) -> Ids:
         """The user's keys, read whenever they are needed."""
-        artifacts.check(self.pool)
-        found = pool.find_ids(_open(self.pool.path), ID)
+        found = pool.find_ids(self._table, ID)
         assert found is not None, "the pool's own file has ids"
         return found
 
     @cached_property
     def content(self) -> str | None:
         """What the contents are: "text" or "uri", None if there are none."""
-        return next((name for name in CONTENTS if name in _open(self.pool.path).types), None)
+        return next((name for name in CONTENTS if name in self._table.types), None)
 
     def take_contents(self, rows: Numbers) -> npt.NDArray[np.object_] | None:
         """The texts or uris of some rows, in their order; an empty text where there is none."""
         if self.content is None:
             return None
-        artifacts.check(self.pool)
         taken = np.full(len(rows), "", np.object_)
         order = np.argsort(rows, kind="stable")
         ascending, start = rows[order], 0
-        for batch in _open(self.pool.path).batches([self.content], 1 << 16, 0, None):
+        for batch in self._table.batches([self.content], 1 << 16, 0, None):
             low, high = np.searchsorted(ascending, [start, start + batch.num_rows])
             if low < high:
                 values = batch.column(0).take(_indices(ascending[low:high] - start)).to_pylist()
@@ -69,37 +109,124 @@ class Holdings:
             start += batch.num_rows
         return taken
 
+    # Clusters and embeddings.
+
+    @property
+    def clustered(self) -> bool:
+        """Whether there are clusters."""
+        return self.segments[0].clusters is not None
+
     @cached_property
     def labels(self) -> npt.NDArray[np.int32] | None:
         """The cluster of each row."""
-        if self.clusters is None:
-            return None
-        artifacts.check(self.clusters)
-        return pool.as_vector(self.clusters.path, "clusters", column=CLUSTER).astype(np.int32, copy=False)
-
-    @property
-    def embeddings_path(self) -> Path | None:
-        """The file with the embeddings, checked."""
-        if self.embeddings is None:
-            return None
-        artifacts.check(self.embeddings)
-        return self.embeddings.path
+        parts = []
+        for segment in self.segments:
+            if segment.clusters is None:
+                return None
+            artifacts.check(segment.clusters)
+            parts.append(pool.as_vector(segment.clusters.path, "clusters", column=CLUSTER).astype(np.int32, copy=False))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @cached_property
-    def pairs(self) -> Pairs:
-        """The pairs that can be asked about, with class ids: those that were listed, or all."""
-        if self.listed_pairs is None:
-            count = len(self.classes)
-            return Pairs(np.repeat(np.arange(self.n), count), np.tile(np.arange(count, dtype=np.int32), self.n))
-        artifacts.check(self.listed_pairs)
-        path = self.listed_pairs.path
-        rows = pool.as_vector(path, "rows", column="row")
-        return Pairs(rows, pool.as_vector(path, "classes", column="class").astype(np.int32))
+    def embeddings(self) -> pool.Matrix | None:
+        """The embeddings, where they are: the files of all segments as one matrix, of which nothing is held."""
+        paths = []
+        for segment in self.segments:
+            if segment.embeddings is None:
+                return None
+            artifacts.check(segment.embeddings)
+            paths.append(str(segment.embeddings.path))
+        files = open_npy(paths)
+        return pool.Matrix(files.shape[0], files.shape[1], files.dtype, None, files)
+
+    # Classes and pairs.
+
+    @cached_property
+    def classes(self) -> dict[int, str]:
+        """The names of the classes in use by class id, in the order of the columns of predictions."""
+        return {number: one.name for number, one in self.every_class.items() if one.in_use}
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """The name to show for every class id: that of the class it was merged into; a split one has its own."""
+        return {number: self.every_class[self.resolve_class(number)].name for number in self.every_class}
+
+    def resolve_class(self, number: int) -> int:
+        """The class that a class is now, after merges."""
+        while (into := self.every_class[number].merged_into) is not None:
+            number = into
+        return number
 
     @cached_property
     def class_ids(self) -> dict[str, int]:
-        """Class ids by name."""
-        return {name: number for number, name in self.classes.items()}
+        """Class ids by name, also by the names that classes had; those that were split cannot be named any more.
+
+        The name of a merged class stands for the class that it is now. Of pairs it stays what was asked: a yes to it
+        counts for the other, a no does not.
+        """
+        known = {one.name: one.id for one in self.every_class.values()} | self.former_names
+        if self.kind != PAIRS:
+            known = {name: self.resolve_class(number) for name, number in known.items()}
+        return {name: number for name, number in known.items() if not self._is_split(number)}
+
+    def _is_split(self, number: int) -> bool:
+        return self.every_class[self.resolve_class(number)].is_split
+
+    @property
+    def lists_pairs(self) -> bool:
+        """Whether the pairs to ask about were listed; otherwise they are all."""
+        return self.segments[0].pairs is not None
+
+    @cached_property
+    def listed_pairs(self) -> tuple[Numbers, npt.NDArray[np.int32]]:
+        """(rows, classes) of the pairs as they were listed."""
+        rows, classes = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+        for segment in self.segments:
+            if segment.pairs is not None:
+                artifacts.check(segment.pairs)
+                rows.append(pool.as_vector(segment.pairs.path, "rows", column="row").astype(np.int64))
+                classes.append(pool.as_vector(segment.pairs.path, "classes", column="class").astype(np.int32))
+        return np.concatenate(rows), np.concatenate(classes)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The pairs that can be asked about, with class ids: those that were listed, or all.
+
+        A listed pair of a class that was merged is one of the class it is now; of one that was split, one of each part.
+        """
+        if not self.lists_pairs:
+            count = len(self.classes)
+            return Pairs(np.repeat(np.arange(self.n), count), np.tile(np.array([*self.classes], np.int32), self.n))
+        rows, classes = self.listed_pairs
+        if len(self.classes) < len(self.every_class):
+            rows, classes = self._translate_pairs(rows, classes)
+        return Pairs(rows, classes)
+
+    def _translate_pairs(self, rows: Numbers, classes: npt.NDArray[np.int32]) -> tuple[Numbers, npt.NDArray[np.int32]]:
+        """Pairs in the classes of now, each once, in the order of their first appearance."""
+        parts: dict[int, list[int]] = {}
+        for one in self.every_class.values():
+            if one.split_from is not None:
+                parts.setdefault(one.split_from, []).append(one.id)
+
+        def find_now(number: int) -> list[int]:
+            now = self.resolve_class(number)
+            return [last for part in parts[now] for last in find_now(part)] if now in parts else [now]
+
+        found = {number: find_now(number) for number in self.every_class}
+        counts = np.array([len(found.get(number, ())) for number in range(max(found) + 1)], np.int64)[classes]
+        starts = np.cumsum(counts) - counts
+        place = np.arange(int(counts.sum())) - np.repeat(starts, counts)
+        widest = max(map(len, found.values()))
+        table = np.full((max(found) + 1, widest), -1, np.int32)
+        for number, now in found.items():
+            table[number, : len(now)] = now
+        rows, classes = np.repeat(rows, counts), table[np.repeat(classes, counts), place]
+        keys = rows * (max(found) + 1) + classes
+        first = np.sort(np.unique(keys, return_index=True)[1])
+        return rows[first], classes[first]
+
+    # Matching.
 
     def match(self, ids: npt.NDArray[Any]) -> Numbers:
         """The rows of these ids, -1 for those that the pool does not have.
@@ -123,27 +250,24 @@ class Holdings:
 
 
 def read_holdings(database: Database, shelf: Shelf) -> Holdings:
-    """The pool of a campaign, from its one or more segments."""
+    """The pool of a campaign, from its one or more segments, and its classes."""
     with database.read() as connection:
-        kind = read_meta(connection, "kind")
-        segments = connection.execute(sa.select(tables.segment).order_by(tables.segment.c.first_row)).all()
-        classes = connection.execute(sa.select(tables.class_.c.id, tables.class_.c.name)).all()
+        kind, edition = read_meta(connection, "kind"), read_edition(connection)
         assert kind is not None
-        assert len(segments) == 1, "pools that grew are read by a later version"
-        held = segments[0]
-        files = [
-            None if number is None else shelf.find(connection, number)
-            for number in (held.pool, held.embeddings, held.clusters, held.pairs)
-        ]
-    first = files[0]
-    assert first is not None
-    return Holdings(kind, held.n_rows, dict(sorted((row[0], row[1]) for row in classes)), first, *files[1:])
+        held = connection.execute(sa.select(tables.segment).order_by(tables.segment.c.first_row)).all()
+        segments = tuple(_read_segment(connection, shelf, row) for row in held)
+        table = tables.class_
+        columns = (table.c.id, table.c.name, table.c.merged_into, table.c.split_from, table.c.split_at)
+        rows = connection.execute(sa.select(*columns).order_by(table.c.id)).all()
+        former = connection.execute(sa.select(tables.former_name)).all()
+    classes = {row[0]: Class(row[0], row[1], row[2], row[3], row[4] is not None) for row in rows}
+    return Holdings(kind, edition, segments, classes, {row[0]: row[1] for row in former})
 
 
-def _open(path: Path) -> pool.Table:
-    opened = pool.open_source(path, "the pool")
-    assert isinstance(opened, pool.Table)
-    return opened
+def _read_segment(connection: sa.Connection, shelf: Shelf, row: Any) -> Segment:
+    files = (row.embeddings, row.clusters, row.pairs)
+    embeddings, clusters, pairs = (None if number is None else shelf.find(connection, number) for number in files)
+    return Segment(row.id, row.first_row, row.n_rows, shelf.find(connection, row.pool), embeddings, clusters, pairs)
 
 
 def _indices(places: Numbers) -> Any:

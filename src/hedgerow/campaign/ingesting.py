@@ -206,7 +206,8 @@ def ingest(
     """Apply a label file. A file that was applied before is refused, unless `again`."""
     resolved = resolve(database, holdings, file.answers, file.channel, person)
     rejects = file.rejects + resolved.rejects
-    number, cursor, counts = _open_source(database, file, name, again, Counter(one.reason for one in rejects))
+    counted = Counter(one.reason for one in rejects)
+    number, cursor, counts = _open_source(database, holdings.edition, file, name, again, counted)
     incoming = resolved.incoming
     for start, stop in incoming.chunks(CHUNK, cursor):
         with database.write() as connection:
@@ -224,11 +225,13 @@ def ingest(
 
 
 def _open_source(
-    database: Database, file: LabelFile, name: str, again: bool, rejected: Counter[str]
+    database: Database, edition: int, file: LabelFile, name: str, again: bool, rejected: Counter[str]
 ) -> tuple[int, int, Counter[str]]:
     """(number, how many answers are applied already, the counts so far): a new source, or one that was interrupted."""
     table = tables.source
     with database.write() as connection:
+        if db.read_edition(connection) != edition:
+            raise CampaignError("the pool or its classes changed meanwhile: run ingest again")
         same = sa.select(table).where(table.c.sha256 == file.sha256, table.c.channel == file.channel)
         held = connection.execute(same.order_by(table.c.id.desc())).all()
         for row in held:

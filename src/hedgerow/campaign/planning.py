@@ -25,7 +25,7 @@ from hedgerow.campaign import tables, verdicts
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.budget import read_budget, refuse_beyond
 from hedgerow.campaign.database import Database, now
-from hedgerow.campaign.holdings import PAIRS, Holdings
+from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdings
 from hedgerow.campaign.predictions import find_model, load_predictions
 from hedgerow.campaign.tables import CLOSED, LIVE, OPEN, PLANNING, SETTLED, VOID, WHOLE_ROW
 from hedgerow.errors import CampaignError, InputError
@@ -100,7 +100,7 @@ def plan(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> in
                 refuse_beyond(read_budget(database), int(_draw_wanted(len(choice.rows), wish).sum()))
             return reserve(database, choice, wish)
         except _RacedError:
-            continue
+            holdings = read_holdings(database, shelf)
     raise CampaignError(f"other processes reserved rows during each of {MOST_REPEATS} selections: try again later")
 
 
@@ -111,13 +111,13 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
     """The next picks, without reserving them."""
     _wait(database)
     with database.read() as connection:
-        if _find_planning(connection):  # its rows are not all here yet
-            raise _RacedError
+        if _find_planning(connection) or db.read_edition(connection) != holdings.edition:
+            raise _RacedError  # rows are not all here yet, or not all known
         generation = int(db.read_meta(connection, "generation") or 0)
         basis = db.last_event(connection)
         closed = find_closed(connection, holdings)
         row = find_model(connection, wish.model)
-        predictions, whole = (None, None) if row is None else load_predictions(connection, shelf, row)
+        predictions, whole = (None, None) if row is None else load_predictions(connection, shelf, holdings, row)
     known = PAIR_STRATEGIES if holdings.kind == PAIRS else STRATEGIES
     strategy = wish.strategy or _default(holdings, predictions is not None)
     if isinstance(strategy, str):
@@ -136,7 +136,8 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
         chosen = make(strategy, wish.options, known) if isinstance(strategy, str) else strategy
         if predictions is not None:
             inputs = _gather(holdings, find_needs(chosen, known), predictions, whole)
-            closed |= ~predictions.known
+            if not cold:
+                closed |= ~predictions.known
     common: dict[str, Any] = {
         "labeled": closed,
         "seed": wish.seed,
@@ -157,19 +158,18 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
 
 def _default(holdings: Holdings, has_model: bool) -> str:
     """The strategy to use if none is named."""
-    clustered = holdings.clusters is not None
     if has_model:
-        return "cluster-margin" if clustered else "margin"
-    return "spread" if clustered else "random"
+        return "cluster-margin" if holdings.clustered else "margin"
+    return "spread" if holdings.clustered else "random"
 
 
 def _gather(holdings: Holdings, needs: frozenset[str], predictions: Any, whole: Any) -> dict[str, Any]:
     """The inputs that a strategy needs, in the order of the pool."""
     inputs: dict[str, Any] = {}
-    if "clusters" in needs and holdings.clusters is not None:
+    if "clusters" in needs and holdings.clustered:
         inputs["clusters"] = holdings.labels
     if "embeddings" in needs and holdings.embeddings is not None:
-        inputs["embeddings"] = holdings.embeddings_path
+        inputs["embeddings"] = holdings.embeddings
     if holdings.kind == PAIRS:
         return inputs | {"probabilities": np.where(predictions.known, predictions.probability, np.float32(0.5))}
     if "probabilities" in needs and whole is not None:

@@ -3,10 +3,14 @@
 Of every row the margin, the most probable class and its probability are kept; of every pair the probability. All
 probabilities are kept as well where they are not large, for the strategies that need them (`badge`, `entropy`).
 A row without predictions is no candidate; that there are such rows must be asked for.
+
+A model knows the rows and the classes of its day. Later rows have no predictions of it. Its guesses are class ids, so
+that they follow renamed and merged classes; its margins and probabilities stay what they were. Of a pair whose class
+was merged, the larger probability counts.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +84,7 @@ def read_predictions(source: Any, holdings: Holdings, how: Reading) -> Predictio
         margin = scores.margins(matrix)
     else:
         margin = scores.independent_margins(matrix)
-    guess, top = _find_top(matrix)
+    guess, top = _find_top(matrix, holdings)
     order = _find_order(matrix.ids, matrix.n, holdings, how.partial)
     keep = 4 * holdings.n * matrix.width <= MOST_KEPT if how.keep is None else how.keep
     whole = _arrange_matrix(matrix, order) if keep else None
@@ -93,16 +97,17 @@ def _check_width(width: int, holdings: Holdings) -> None:
     if width != len(holdings.classes):
         raise InputError(
             f"the predictions have {width:,} columns, but the campaign has {len(holdings.classes):,} classes: give one "
-            "column per class, in the order of `hedgerow campaign status`"
+            f"column per class, in the order {', '.join(holdings.classes.values())}"
         )
 
 
-def _find_top(matrix: pool.Matrix) -> tuple[npt.NDArray[np.int32], Floats]:
+def _find_top(matrix: pool.Matrix, holdings: Holdings) -> tuple[npt.NDArray[np.int32], Floats]:
     """(the most probable class of each row, its probability)."""
+    numbers = np.array([*holdings.classes], np.int32)
     guess, top = np.empty(matrix.n, np.int32), np.empty(matrix.n, np.float32)
     for start, chunk in matrix.chunks():
         best = chunk.argmax(axis=1)
-        guess[start : start + len(chunk)] = best
+        guess[start : start + len(chunk)] = numbers[best]
         top[start : start + len(chunk)] = chunk[np.arange(len(chunk)), best]
     return guess, top
 
@@ -146,7 +151,7 @@ def _arrange_matrix(matrix: pool.Matrix, order: npt.NDArray[np.int64] | None) ->
     if order is None:
         return whole
     arranged = whole[order]
-    arranged[order < 0] = np.eye(1, matrix.width, dtype=np.float32)[0]  # sure of the first class; never a candidate
+    arranged[order < 0] = _make_sure(matrix.width)
     return arranged
 
 
@@ -173,7 +178,8 @@ def _read_pairs(opened: Any, holdings: Holdings, how: Reading) -> Predictions:
         _check_width(matrix.width, holdings)
         order = _find_order(matrix.ids, matrix.n, holdings, how.partial)
         rows = pairs.rows if order is None else order[pairs.rows]
-        chances = matrix.array()[rows, pairs.classes].astype(np.float32)
+        columns = np.searchsorted(np.array([*holdings.classes]), pairs.classes)  # class ids ascend
+        chances = matrix.array()[rows, columns].astype(np.float32)
         chances[rows < 0] = np.nan
     known = chances[~np.isnan(chances)]
     scores.refuse_beyond_one(known, "probabilities")
@@ -185,7 +191,7 @@ def _read_vector(opened: Any, holdings: Holdings, how: Reading) -> Floats:
     pairs = holdings.pairs
     values = checks.vector(pool.as_vector(opened, "pair probabilities", column=how.column), "probabilities")
     checks.finite(values, "probabilities")
-    names = np.array(list(holdings.classes.values()), np.object_)
+    names = np.array([one.name for one in holdings.every_class.values()], np.object_)
     numbered = isinstance(opened, Table) and names_pairs(opened, Columns())
     if not numbered:
         checks.same_length({"probabilities": len(values), "the pairs": len(pairs)})
@@ -218,17 +224,27 @@ class Model:
 
 
 def register(
-    database: Database, shelf: Shelf, found: Predictions, name: str | None, metrics: Mapping[str, Any]
+    database: Database,
+    shelf: Shelf,
+    holdings: Holdings,
+    found: Predictions,
+    name: str | None,
+    metrics: Mapping[str, Any],
 ) -> Model:
     """Write the files of a model and its row. name: `model-N` if it is None."""
+    columns = found.columns()
+    if holdings.kind == PAIRS:
+        columns |= {"row": holdings.pairs.rows, "class": holdings.pairs.classes}
     with shelf.hold():
         made: dict[str, tuple[Path, Print]] = {
-            "scores": shelf.add("scores", ".parquet", lambda path: _write(path, found.columns()))
+            "scores": shelf.add("scores", ".parquet", lambda path: _write(path, columns))
         }
         matrix = found.matrix
         if matrix is not None:
             made["probabilities"] = shelf.add("probabilities", ".npy", lambda path: _save(path, matrix))
         with database.write() as connection:
+            if db.read_edition(connection) != holdings.edition:
+                raise CampaignError("the pool or its classes changed meanwhile: run predict again")
             table = tables.model
             taken = set(connection.execute(sa.select(table.c.name)).scalars())
             name = name or next(
@@ -239,7 +255,7 @@ def register(
             numbers = {kind: shelf.register(connection, kind, *held) for kind, held in made.items()}
             rows, upto = int(found.known.sum()), db.last_event(connection)
             values = {"name": name, "labels_upto": upto, "rows": rows, **numbers, "at": now()}
-            values["metrics"] = json.dumps(dict(metrics))
+            values |= {"classes": json.dumps([*holdings.classes]), "metrics": json.dumps(dict(metrics))}
             number = connection.execute(sa.insert(table).values(**values).returning(table.c.id)).scalar_one()
             database.note(connection, "predict", {"model": name, "rows": rows})
             return Model(number, name, rows, upto, dict(metrics))
@@ -266,14 +282,61 @@ def find_model(connection: sa.Connection, name: str | int | None) -> Any:
     return found
 
 
-def load_predictions(connection: sa.Connection, shelf: Shelf, row: Any) -> tuple[Predictions, Path | None]:
-    """The predictions of a model, and the file with all probabilities if it was kept."""
+def load_predictions(
+    connection: sa.Connection, shelf: Shelf, holdings: Holdings, row: Any
+) -> tuple[Predictions, pool.Matrix | None]:
+    """The predictions of a model for the pool as it is now, and all probabilities if they were kept."""
     held = shelf.find(connection, row.scores)
     artifacts.check(held)
-    margin, guess, probability = (
-        pool.as_vector(held.path, name, column=name) for name in ("margin", "guess", "probability")
-    )
-    whole = None if row.probabilities is None else shelf.find(connection, row.probabilities)
-    if whole is not None:
-        artifacts.check(whole)
-    return Predictions(margin, guess, probability), None if whole is None else whole.path
+    stored = Predictions(*(pool.as_vector(held.path, name, column=name) for name in ("margin", "guess", "probability")))
+    if holdings.kind == PAIRS:
+        return _arrange_pairs(stored, holdings, json.loads(row.classes), held.path), None
+    rest = holdings.n - len(stored.margin)
+    if rest:
+        nothing = np.full(rest, np.nan, np.float32)
+        stored = Predictions(
+            np.append(stored.margin, nothing),
+            np.append(stored.guess, np.full(rest, UNKNOWN_CLASS, np.int32)),
+            np.append(stored.probability, nothing),
+        )
+    if row.probabilities is None:
+        return stored, None
+    whole = shelf.find(connection, row.probabilities)
+    artifacts.check(whole)
+    matrix = pool.open_matrix(whole.path, "probabilities")
+    if rest:
+        matrix = pool.Matrix(holdings.n, matrix.width, matrix.dtype, None, _Padded(matrix))
+    return stored, matrix
+
+
+@dataclass(frozen=True, eq=False)
+class _Padded:
+    """The rows of a matrix of probabilities, and below them as many as are needed that are sure of the first class."""
+
+    matrix: pool.Matrix
+
+    def blocks(self, start: int, stop: int, rows: int) -> Iterator[npt.NDArray[Any]]:
+        """The rows from start to stop in order, in blocks of at most `rows` rows."""
+        inside = min(stop, self.matrix.n)
+        if start < inside:
+            yield from (chunk for _, chunk in self.matrix.chunks(rows, start, inside))
+        for at in range(max(start, self.matrix.n), stop, rows):
+            yield np.repeat(_make_sure(self.matrix.width), min(rows, stop - at), axis=0).astype(self.matrix.dtype)
+
+
+def _make_sure(width: int) -> Floats:
+    """(1, width): sure of the first class, for rows without predictions, which are never candidates."""
+    return np.eye(1, width, dtype=np.float32)
+
+
+def _arrange_pairs(stored: Predictions, holdings: Holdings, classes: list[int], path: Path) -> Predictions:
+    """Predictions of the pairs there were, for the pairs there are. path: of their file."""
+    if len(stored.margin) == len(holdings.pairs) and classes == [*holdings.classes]:
+        return stored
+    rows, asked = (pool.as_vector(path, name, column=name) for name in ("row", "class"))
+    now = np.array([holdings.resolve_class(number) for number in holdings.every_class], np.int64)
+    at = holdings.pairs.find(rows, now[asked], ignore_unknown=True)
+    chances = np.full(len(holdings.pairs), -1, np.float32)
+    np.maximum.at(chances, at[at >= 0], np.nan_to_num(stored.probability[at >= 0], nan=-1))
+    chances[chances < 0] = np.nan
+    return Predictions(np.abs(2 * chances - 1), holdings.pairs.classes.astype(np.int32), chances)

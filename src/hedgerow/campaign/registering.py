@@ -7,8 +7,8 @@ picked, and no strategy ever picks from it, so that what is measured on it is un
 
 import json
 import uuid
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from hedgerow.campaign import database as db
 from hedgerow.campaign import tables
 from hedgerow.campaign.artifacts import MOST_HASHED, Print, Shelf, take_print
 from hedgerow.campaign.database import Database, now
-from hedgerow.campaign.holdings import CONTENTS, ID, KINDS, MULTI_CLASS, PAIRS, check_classes
-from hedgerow.clustering.clusters import Clusters, cluster, name_beside
+from hedgerow.campaign.holdings import CLUSTER, CONTENTS, ID, KINDS, MULTI_CLASS, PAIRS, check_classes
+from hedgerow.clustering.clusters import METADATA_KEY, Clusters, cluster, name_beside
 from hedgerow.errors import CampaignError, InputError
 from hedgerow.pairs import Pairs
 from hedgerow.pairs.files import Columns, read_pairs
@@ -36,6 +36,7 @@ NAMES = {
 }
 MOST_PAIRS = 50_000_000  # all rows x classes; more must be listed
 HOLDOUT_STREAM = 0x801D  # sets the draw of the holdout apart from other draws with the same seed
+ROW_NUMBERS = "row numbers"  # what messages call the ids of a pool without a column of ids
 READY = "ready"
 
 
@@ -103,15 +104,17 @@ def start(database: Database, given: Given) -> None:
 def run(database: Database, shelf: Shelf, given: Given, work: Path) -> None:
     """Register everything, and open the campaign in one last transaction."""
     with shelf.hold():
-        table, ids = _open_pool(given)
-        n = table.n if isinstance(table, Table) else table.shape[0]
+        table, ids = open_pool(given.pool, given.id_column)
+        n = ids.n
         if n == 0:
             raise InputError("the pool has no rows")
         if given.holdout >= n:
             raise InputError(f"a holdout of {given.holdout:,} leaves nothing of a pool of {n:,} rows: draw fewer")
-        made: dict[str, tuple[Path, Print]] = {"pool": _write_pool(shelf, table, ids, given)}
+        content = find_content(table, given.content)
+        made: dict[str, tuple[Path, Print]] = {"pool": write_pool(shelf, table, ids, content)}
         _refuse_other_pool(database, made["pool"][1])
-        embeddings = _keep_embeddings(shelf, table, ids, given)
+        source = find_embeddings(table, given.pool, given.embeddings)
+        embeddings = None if source is None else keep_embeddings(shelf, source, ids)
         if embeddings is not None:
             made["embeddings"] = embeddings
         clusters = _keep_clusters(shelf, None if embeddings is None else embeddings[0], ids, n, given, work)
@@ -120,7 +123,7 @@ def run(database: Database, shelf: Shelf, given: Given, work: Path) -> None:
         pairs = _read_pairs(ids, n, given)
         if given.pairs is not None:
             assert pairs is not None
-            made["pairs"] = _write_pairs(shelf, pairs)
+            made["pairs"] = write_pairs(shelf, pairs)
         rows, classes = _draw_holdout(n, pairs, given)
         _finish(database, shelf, given, n, made, (rows, classes))
 
@@ -128,36 +131,36 @@ def run(database: Database, shelf: Shelf, given: Given, work: Path) -> None:
 # The pool's file.
 
 
-def _open_pool(given: Given) -> tuple[Any, Ids]:
-    """(the pool as a table or array, its ids); without an id column the ids are row numbers."""
-    opened = open_rows(given.pool, "the pool")
-    ids = find_ids(opened, given.id_column) if isinstance(opened, Table) else None
+def open_pool(source: Any, id_column: str | None, first: int = 0) -> tuple[Any, Ids]:
+    """(the pool as a table or array, its ids); without an id column the ids are row numbers, from `first` on."""
+    opened = open_rows(source, "the pool")
+    ids = find_ids(opened, id_column) if isinstance(opened, Table) else None
     if ids is None:
         n = opened.n if isinstance(opened, Table) else int(opened.shape[0])
-        return opened, Ids(n, np.dtype(np.int64), "row numbers", np.arange(n))
+        return opened, Ids(n, np.dtype(np.int64), ROW_NUMBERS, np.arange(first, first + n))
     ids.refuse_duplicates()
     return opened, ids
 
 
-def _find_content(table: Any, given: Given) -> tuple[str, str] | None:
-    """(column, "text" or "uri") of the contents."""
+def find_content(table: Any, column: str | None, kinds: Sequence[str] = CONTENTS) -> tuple[str, str] | None:
+    """(column, "text" or "uri") of the contents. column: its name, if that does not say so."""
     if not isinstance(table, Table):
         return None
-    if given.content is not None:
-        column = table.require(given.content)
-        return column, next((kind for kind in CONTENTS if column.lower() in NAMES[kind]), "text")
-    for kind in CONTENTS:
+    if column is not None:
+        named = table.require(column)
+        return named, next((kind for kind in kinds if named.lower() in NAMES[kind]), kinds[0])
+    for kind in kinds:
         found = table.find(f"{kind}s", NAMES[kind])
         if found is not None:
             return found, kind
     return None
 
 
-def _write_pool(shelf: Shelf, table: Any, ids: Ids, given: Given) -> tuple[Path, Print]:
+def write_pool(shelf: Shelf, table: Any, ids: Ids, content: tuple[str, str] | None) -> tuple[Path, Print]:
+    """The ids and contents in a Parquet file of ours."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    content = _find_content(table, given)
     id_type = pa.string() if ids.dtype == np.object_ else pa.int64()
     schema = pa.schema([(ID, id_type)] + ([] if content is None else [(content[1], pa.string())]))
 
@@ -198,23 +201,31 @@ def _refuse_other_pool(database: Database, taken: Print) -> None:
 # Embeddings and clusters.
 
 
-def _keep_embeddings(shelf: Shelf, table: Any, ids: Ids, given: Given) -> tuple[Path, Print] | None:
-    """The embeddings in a .npy file in the order of the pool: the user's own where it is one, else a copy."""
-    source = given.embeddings
-    if source is None:
-        if isinstance(table, Table) and not any(is_list(kind) for kind in table.types.values()):
-            return None
-        source = given.pool
+def find_embeddings(table: Any, source: Any, given: Any) -> Any:
+    """Where the embeddings are: where the caller says, or in the pool; None if it has none."""
+    if given is None and isinstance(table, Table) and not any(is_list(kind) for kind in table.types.values()):
+        return None
+    return source if given is None else given
+
+
+def keep_embeddings(shelf: Shelf, source: Any, ids: Ids, like: pool.Matrix | None = None) -> tuple[Path, Print]:
+    """The embeddings in a .npy file in the order of the pool: the user's own where it is one, else a copy.
+
+    like: those of earlier rows, with which they must agree.
+    """
     matrix = pool.open_matrix(source, "embeddings")
+    if like is not None and matrix.width != like.width:
+        raise InputError(f"the embeddings have {matrix.width} columns, those of the campaign {like.width}")
+    dtype = np.dtype(np.float32) if like is None else like.dtype
     order = None if matrix.ids is None else align(matrix.ids, ids)
     if matrix.ids is None:
         checks.same_length({"embeddings": matrix.n, "the pool": ids.n})
     path = Path(source) if isinstance(source, (str, Path)) else None
-    if path is not None and path.suffix == ".npy" and path.is_file():
+    if path is not None and path.suffix == ".npy" and path.is_file() and (like is None or matrix.dtype == dtype):
         return path.resolve(), take_print(path, whole=path.stat().st_size <= MOST_HASHED)
 
     def write(target: Path) -> None:
-        whole = np.lib.format.open_memmap(target, "w+", np.float32, (ids.n, matrix.width))
+        whole = np.lib.format.open_memmap(target, "w+", dtype, (ids.n, matrix.width))
         for start, chunk in _arranged(matrix, order):
             checks.finite(chunk, "embeddings", first_row=start)
             whole[start : start + len(chunk)] = chunk
@@ -240,7 +251,7 @@ def _keep_clusters(
     if given.clusters is None or given.clusters is False or (given.clusters is True and embeddings is None):
         return None
     if given.clusters is not True:
-        return _save_labels(shelf, _read_labels(given.clusters, ids, n))
+        return _keep_given(shelf, given.clusters, ids, n)
     work.mkdir(parents=True, exist_ok=True)
     made = cluster(
         embeddings,
@@ -250,31 +261,46 @@ def _keep_clusters(
         workdir=work / "clusters",
         progress=given.progress,
     )
+    return save_clusters(shelf, made)
+
+
+def save_clusters(shelf: Shelf, made: Clusters) -> tuple[Path, Print]:
+    """Clusters in a file of ours; their centroids, if they have any, are beside it."""
+    beside = shelf.folder / f".centroids-{uuid.uuid4().hex}.npz"
 
     def write(path: Path) -> None:
         made.save(path, centroids=made.centroids is not None, force=True)
-        name_beside(path).rename(shelf.folder / ".centroids.npz")
+        if made.centroids is not None:
+            name_beside(path).rename(beside)
 
     path, taken = shelf.add("clusters", ".parquet", write)
-    (shelf.folder / ".centroids.npz").replace(name_beside(path))
-    store.sync(shelf.folder)
+    if made.centroids is not None:
+        beside.replace(name_beside(path))
+        store.sync(shelf.folder)
     return path, taken
 
 
-def _read_labels(source: Any, ids: Ids, n: int) -> npt.NDArray[np.int32]:
-    if isinstance(source, Clusters):
-        labels, own = source.labels, source.row_ids
+def are_mere_labels(path: Path) -> bool:
+    """Whether the clusters in a file of ours were given as labels, of which nothing else is known."""
+    return METADATA_KEY not in pool.read_metadata(path)
+
+
+def _keep_given(shelf: Shelf, source: Any, ids: Ids, n: int) -> tuple[Path, Print]:
+    """Clusters that the caller has, in the order of the pool: with their centroids, or as mere labels."""
+    whole = source if isinstance(source, Clusters) else None
+    if isinstance(source, (str, Path)) and name_beside(source).is_file():
+        whole = Clusters.load(source)
+    if whole is not None:
+        labels, own = whole.labels, whole.row_ids
     else:
-        labels = pool.as_vector(source, "clusters")
-        own = pool.open_ids(source)
+        labels, own = pool.as_vector(source, "clusters"), pool.open_ids(source)
     if own is not None:
         order = align(own, ids)
         labels = labels if order is None else labels[order]
-    return checks.cluster_labels(labels, n)
-
-
-def _save_labels(shelf: Shelf, labels: npt.NDArray[np.int32]) -> tuple[Path, Print]:
-    return shelf.add("clusters", ".parquet", lambda path: pool.write_table(path, {"cluster": labels}, {}, force=True))
+    labels = checks.cluster_labels(labels, n)
+    if whole is not None and whole.centroids is not None and len(whole.labels) == n:
+        return save_clusters(shelf, replace(whole, labels=labels, tree=None, row_ids=None))
+    return shelf.add("clusters", ".parquet", lambda path: pool.write_table(path, {CLUSTER: labels}, {}, force=True))
 
 
 # Pairs and the holdout.
@@ -295,13 +321,16 @@ def _read_pairs(ids: Ids, n: int, given: Given) -> Pairs | None:
     if isinstance(given.pairs, Pairs):
         given.pairs.refuse_outside(n, len(given.classes))
         return given.pairs
-    named = read_pairs(
-        open_rows(given.pairs, "pairs"), ids, Columns(), rows_known=True, classes_known=False, title="pairs"
-    )
+    return name_pairs(given.pairs, ids, {name: number for number, name in enumerate(given.classes)})
+
+
+def name_pairs(source: Any, ids: Ids, known: Mapping[str, int]) -> Pairs:
+    """The pairs in a table with ids (or rows) and classes. known: class ids by name."""
+    columns = Columns()
+    named = read_pairs(open_rows(source, "pairs"), ids, columns, rows_known=True, classes_known=False, title="pairs")
     if named.class_names is None:
-        named.pairs.refuse_outside(n, len(given.classes))
+        named.pairs.refuse_outside(ids.n, max(known.values(), default=-1) + 1)
         return named.pairs
-    known = {name: number for number, name in enumerate(given.classes)}
     unknown = [str(name) for name in named.class_names if str(name) not in known]
     if unknown:
         raise InputError(f"pairs holds the class {unknown[0]!r}, which is not among the classes: add it to them")
@@ -309,7 +338,8 @@ def _read_pairs(ids: Ids, n: int, given: Given) -> Pairs | None:
     return Pairs(named.pairs.rows, numbers[named.pairs.classes])
 
 
-def _write_pairs(shelf: Shelf, pairs: Pairs) -> tuple[Path, Print]:
+def write_pairs(shelf: Shelf, pairs: Pairs) -> tuple[Path, Print]:
+    """Pairs in a file of ours."""
     columns: dict[str, npt.NDArray[Any]] = {"row": pairs.rows, "class": pairs.classes}
     return shelf.add("pairs", ".parquet", lambda path: pool.write_table(path, columns, {}, force=True))
 
@@ -347,20 +377,22 @@ def _finish(
         for number, name in enumerate(given.classes):
             connection.execute(sa.insert(tables.class_).values(id=number, name=name, since=since))
         if given.holdout:
-            _insert_holdout(database, connection, given, *holdout)
+            insert_holdout(database, connection, given.seed, *holdout)
         db.write_meta(connection, "state", READY)
         facts = {"kind": given.kind, "rows": n, "classes": len(given.classes), "holdout": given.holdout}
         database.note(connection, "init", {**facts, "seed": given.seed})
 
 
-def _insert_holdout(
+def insert_holdout(
     database: Database,
     connection: sa.Connection,
-    given: Given,
+    seed: int,
     rows: npt.NDArray[np.int64],
     classes: npt.NDArray[np.int64],
 ) -> None:
-    values = {"kind": "holdout", "strategy": "random", "settings": "{}", "seed": given.seed, "basis": 0, "at": now()}
+    """A batch of the holdout: rows, or pairs, that are measured on and never picked."""
+    basis = db.last_event(connection)
+    values = {"kind": "holdout", "strategy": "random", "settings": "{}", "seed": seed, "basis": basis, "at": now()}
     values |= {"state": tables.LIVE, "size": len(rows)}
     batch = connection.execute(sa.insert(tables.batch).values(**values).returning(tables.batch.c.id)).scalar_one()
     picks = zip(range(len(rows)), rows.tolist(), classes.tolist(), strict=True)

@@ -152,7 +152,7 @@ def describe_tasks(holdings: Holdings, found: list[Task]) -> list[Asked]:
     contents = holdings.take_contents(rows) if len(rows) else None
     texts = [None] * len(rows) if contents is None else contents.tolist()
     return [
-        Asked(one.task, one.batch, one.row, id_, text, holdings.classes.get(one.class_), _when(one.until))
+        Asked(one.task, one.batch, one.row, id_, text, holdings.names.get(one.class_), _when(one.until))
         for one, id_, text in zip(found, ids, texts, strict=True)
     ]
 
@@ -170,7 +170,7 @@ def read_batch(database: Database, shelf: Shelf, holdings: Holdings, number: int
         found = connection.execute(query.where(table.c.batch == number).order_by(table.c.pick)).all()
         guesses = None
         if batch.model is not None:
-            guesses, _ = load_predictions(connection, shelf, find_model(connection, batch.model))
+            guesses, _ = load_predictions(connection, shelf, holdings, find_model(connection, batch.model))
     whole = np.array([tuple(row) for row in found], np.int64).reshape(-1, 5)
     task, rows, classes, states, picks = whole.T
     columns: dict[str, npt.NDArray[Any]] = {"id": holdings.ids.take(rows), "task": task, "row": rows}
@@ -182,8 +182,8 @@ def read_batch(database: Database, shelf: Shelf, holdings: Holdings, number: int
     if holdings.labels is not None:
         columns["cluster"] = holdings.labels[rows]
     if guesses is not None:
-        at = holdings.pairs.find(rows, classes) if holdings.kind == PAIRS else rows
-        columns["margin"], columns["probability"] = guesses.margin[at], guesses.probability[at]
+        at = holdings.pairs.find(rows, classes, ignore_unknown=True) if holdings.kind == PAIRS else rows
+        columns["margin"], columns["probability"] = _take(guesses.margin, at), _take(guesses.probability, at)
         if holdings.kind != PAIRS and (guesses.guess[at] != UNKNOWN_CLASS).all():
             columns["guess"] = _name(guesses.guess[at], holdings)
     columns["state"] = np.array([STATES[state] for state in states.tolist()], np.object_)
@@ -191,8 +191,13 @@ def read_batch(database: Database, shelf: Shelf, holdings: Holdings, number: int
     return columns
 
 
+def _take(values: npt.NDArray[np.float32], at: Numbers) -> npt.NDArray[np.float32]:
+    """values[at]; NaN where `at` is -1: a pair that the model does not know."""
+    return np.append(values, np.float32(np.nan))[at]
+
+
 def _name(classes: npt.NDArray[Any], holdings: Holdings) -> npt.NDArray[np.object_]:
-    return np.array([holdings.classes[number] for number in classes.tolist()], np.object_)
+    return np.array([holdings.names[number] for number in classes.tolist()], np.object_)
 
 
 def read_labels(database: Database, holdings: Holdings) -> dict[str, npt.NDArray[Any]]:
@@ -225,8 +230,8 @@ def _name_value(value: int | None, holdings: Holdings, sets: Mapping[int, str]) 
     if holdings.kind == PAIRS:
         return str(value)
     if holdings.kind == MULTI_LABEL:
-        return "|".join(holdings.classes[int(number)] for number in sets[value].split(","))
-    return holdings.classes[value]
+        return "|".join(holdings.names[int(number)] for number in sets[value].split(","))
+    return holdings.names[value]
 
 
 # The log.

@@ -5,7 +5,7 @@ The rooms are imported inside the commands, so that `hedgerow --help` answers at
 
 import typer
 
-from hedgerow.cli import campaign_labels, campaigns
+from hedgerow.cli import campaign_labels, campaign_pool, campaigns
 from hedgerow.cli.advice import advise
 from hedgerow.cli.app import app, run
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
@@ -35,6 +35,7 @@ campaign = typer.Typer(help="Rounds with labels from people: they can be stopped
 app.add_typer(campaign, name="campaign")
 campaign.callback(invoke_without_command=True)(show_group)
 campaign.command("init")(campaigns.init)
+campaign.command("grow")(campaign_pool.grow)
 campaign.command("predict")(campaigns.predict)
 campaign.command("next")(campaigns.next_batch)
 campaign.command("export")(campaigns.export)

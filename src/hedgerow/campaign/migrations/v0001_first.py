@@ -49,6 +49,7 @@ retired = sa.Table(
     sa.Column("reason", sa.Text),
     sa.Column("who", sa.Text, nullable=False),
     sa.Column("at", Big, nullable=False),
+    sa.Column("purge", sa.Text),  # wanted or done: the id and the content are redacted
 )
 class_ = sa.Table(
     "class",
@@ -56,7 +57,25 @@ class_ = sa.Table(
     sa.Column("id", Key, primary_key=True, autoincrement=False),
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("merged_into", Key, sa.ForeignKey("class.id")),
+    sa.Column("split_from", Key, sa.ForeignKey("class.id")),
+    sa.Column("split_at", Big),  # when it was split into others; nobody is asked about it any more
     sa.Column("since", Big, nullable=False),
+)
+former_name = sa.Table(
+    "former_name",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("class", Key, sa.ForeignKey("class.id"), nullable=False),
+)
+# What a stored value says since classes were merged or split. class: -1 for whole rows; value: -1 for none.
+meaning = sa.Table(
+    "meaning",
+    metadata,
+    sa.Column("class", Key, primary_key=True, autoincrement=False),
+    sa.Column("value", Key, primary_key=True, autoincrement=False),
+    sa.Column("to_class", Big),  # absent if it says nothing any more
+    sa.Column("to_value", Big),
+    sa.Column("upto", Big),  # of a pair: as if it had been said right after this event
 )
 labelset = sa.Table("labelset", metadata, _key(), sa.Column("classes", sa.Text, nullable=False, unique=True))
 model = sa.Table(
@@ -68,6 +87,7 @@ model = sa.Table(
     sa.Column("rows", Big, nullable=False),
     sa.Column("scores", Key, sa.ForeignKey("artifact.id"), nullable=False),
     sa.Column("probabilities", Key, sa.ForeignKey("artifact.id")),
+    sa.Column("classes", sa.Text, nullable=False),  # the ids of the classes it knows, in the order of its columns
     sa.Column("metrics", sa.Text, nullable=False),
     sa.Column("at", Big, nullable=False),
 )
@@ -75,7 +95,7 @@ batch = sa.Table(
     "batch",
     metadata,
     _key(),
-    sa.Column("kind", sa.Text, nullable=False),  # pick, cold or holdout
+    sa.Column("kind", sa.Text, nullable=False),  # pick, cold, holdout or relabel
     sa.Column("model", Key, sa.ForeignKey("model.id")),
     sa.Column("strategy", sa.Text, nullable=False),
     sa.Column("settings", sa.Text, nullable=False),
