@@ -38,6 +38,7 @@ CHUNK = 20_000  # tasks per transaction: a tenth of a second, in which annotator
 HOLD_SECONDS = 60  # a planner that has not written for so long is taken for dead
 WAIT_SECONDS = 0.05
 MOST_REPEATS = 20
+RELABEL = "relabel"  # the kind of batches about given rows
 COLD = ("spread", "random")  # strategies that need no model
 DOUBLE_STREAM = 0xD0B1E  # sets the draw of doubled tasks apart from other draws with the same seed
 TASK_COLUMNS = ("batch", "pick", "row", "class", "wanted", "given", "state")
@@ -69,12 +70,13 @@ class Choice:
 
     rows: Numbers
     classes: Numbers
-    kind: str  # pick or cold
+    kind: str  # pick, cold or relabel
     strategy: str
     settings: Mapping[str, Any]
     model: int | None
     basis: int
     generation: int
+    given: Numbers | int = 0  # the answers that each has already, for batches that ask again
 
 
 def check_wish(wish: Wish) -> Wish:
@@ -101,7 +103,11 @@ def plan(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> in
             return reserve(database, choice, wish)
         except _RacedError:
             holdings = read_holdings(database, shelf)
-    raise CampaignError(f"other processes reserved rows during each of {MOST_REPEATS} selections: try again later")
+    raise _give_up()
+
+
+def _give_up() -> CampaignError:
+    return CampaignError(f"other processes reserved rows during each of {MOST_REPEATS} selections: try again later")
 
 
 # Choosing.
@@ -250,7 +256,7 @@ def reserve(database: Database, choice: Choice, wish: Wish) -> int:
         values |= {"size": len(choice.rows), "planner": planner, "until": now() + HOLD_SECONDS * 1_000_000}
         insert = sa.insert(tables.batch).values(**values).returning(tables.batch.c.id)
         number = int(connection.execute(insert).scalar_one())
-    wanted = _draw_wanted(len(choice.rows), wish)
+    wanted = _draw_wanted(len(choice.rows), wish) + choice.given
     for start in range(0, len(choice.rows), CHUNK):
         with database.write() as connection:
             _renew(connection, number)
@@ -263,8 +269,60 @@ def reserve(database: Database, choice: Choice, wish: Wish) -> int:
         _renew(connection, number)
         _open_batch(database, connection, number)
         facts = {"batch": number, "strategy": choice.strategy, "size": len(choice.rows), "seed": wish.seed}
-        database.note(connection, "next", facts)
+        database.note(connection, "relabel" if choice.kind == RELABEL else "next", facts)
     return number
+
+
+def reserve_rows(
+    database: Database,
+    rows: Numbers,
+    classes: Numbers | None = None,
+    *,
+    reason: str,
+    answers: int = 1,
+    over_budget: bool = False,
+) -> int:
+    """Ask about given rows (of pairs, about these classes of them) as a batch of kind `relabel`; returns its number.
+
+    Each task wants so many answers more than there are: whoever has answered is not asked again. What waits for people
+    already, or was retired, is left out. reason: takes the place of a strategy, as in "split dog".
+    """
+    asked = np.full(len(rows), WHOLE_ROW, np.int64) if classes is None else classes
+    wish = check_wish(Wish(max(1, len(rows)), answers=answers))
+    for _ in range(MOST_REPEATS):
+        clear(database)
+        _wait(database)
+        try:
+            choice = _choose_again(database, rows, asked, reason, wish)
+            if not over_budget:
+                refuse_beyond(read_budget(database), answers * len(choice.rows))
+            return reserve(database, choice, wish)
+        except _RacedError:
+            continue
+    raise _give_up()
+
+
+def _choose_again(database: Database, rows: Numbers, classes: Numbers, reason: str, wish: Wish) -> Choice:
+    """Those of some rows or pairs that can be asked about, each once, in their order."""
+    with database.read() as connection:
+        if _find_planning(connection):
+            raise _RacedError
+        generation, basis = int(db.read_meta(connection, "generation") or 0), db.last_event(connection)
+        some = {"rows": database.listed(np.unique(rows))}
+        here = database.among("row", "rows")
+        sql = f'SELECT row, "class" FROM task WHERE state < {SETTLED} AND {here}'
+        waiting = set(map(tuple, connection.execute(sa.text(sql), some)))
+        gone = set(connection.execute(sa.text(f"SELECT row FROM retired WHERE {here}"), some).scalars())
+        sql = f'SELECT row, "class", given FROM verdict WHERE {here}'
+        given = {(row[0], row[1]): int(row[2]) for row in connection.execute(sa.text(sql), some)}
+    pairs = dict.fromkeys(zip(rows.tolist(), classes.tolist(), strict=True))
+    kept = [pair for pair in pairs if pair not in waiting and pair[0] not in gone]
+    if not kept:
+        raise CampaignError("there is nothing to ask again: every row waits for people already, or was retired")
+    chosen = np.array(kept, np.int64)
+    counts = np.array([given.get(pair, 0) for pair in kept], np.int64)
+    settings = {"answers": wish.answers}
+    return Choice(chosen[:, 0], chosen[:, 1], RELABEL, reason, settings, None, basis, generation, counts)
 
 
 def _draw_wanted(n: int, wish: Wish) -> Numbers:
