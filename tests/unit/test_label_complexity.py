@@ -78,7 +78,7 @@ def test_quick_cells_are_cells_of_the_whole_study():
 
 
 def test_the_command_writes_tables_and_a_summary(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(label_complexity, "TRIALS", 3)
+    monkeypatch.setattr(label_complexity, "AT_ONCE", 3)
     monkeypatch.setattr(label_complexity, "PRACTICE", ("uniform", "farthest-first"))
     answer = run("theory", "label-complexity", "--out", tmp_path, "--quick", "--json")
     assert answer.code == 0, answer.error

@@ -40,8 +40,10 @@ VARIED: Sequence[tuple[str, Sequence[Any], Sequence[str]]] = (
 DELTA = 0.1
 MARGIN = "uniform"  # Cluster-MarginV with this sampler is the Margin Algorithm
 FACTORS = (0.2, 0.3, 0.45, 0.7, 1.0)
-TRIALS = 10  # per cell
-CELLS = 3  # per setting, sampler and factor
+# Trials by d, for each setting, sampler and factor. With 30, an earlier run had intervals of beta of about +-0.25
+# (d = 4), +-0.08 (8, and twice that for eps of 0.1), +-0.07 (16) and +-0.04 (32).
+TRIALS = {4: 300, 8: 90, 16: 60, 32: 30}
+AT_ONCE = 10  # trials per cell
 NEAREST = 4  # factors that the line goes through
 RESAMPLES = 400
 GOALS = ("error", "diameter")
@@ -80,13 +82,17 @@ def list_cells(quick: bool) -> list[Cell]:
         return [_cell({**BASE, "d": 4}, name, factor, 0) for name in PRACTICE for factor in FACTORS]
     chosen = [(BASE, name) for name in (*PRACTICE, "volume")]
     chosen += [({**BASE, key: value}, name) for key, values, names in VARIED for value in values for name in names]
-    return [_cell(*one, factor, part) for one in chosen for factor in FACTORS for part in range(CELLS)]
+    return [_cell(*one, factor, part) for one in chosen for factor in FACTORS for part in _parts(one[0])]
+
+
+def _parts(setting: Mapping[str, Any]) -> range:
+    return range(TRIALS[setting["d"]] // AT_ONCE)
 
 
 def _cell(setting: Mapping[str, Any], sampler: str, factor: float, part: int) -> Cell:
     name = "-".join(map(str, (*setting.values(), sampler, factor, part)))
     given = {**setting, "sampler": sampler, "factor": factor}
-    return Cell(name, measure_plan, given | {"trials": TRIALS}, given | {"part": part})
+    return Cell(name, measure_plan, given | {"trials": AT_ONCE}, given | {"part": part})
 
 
 def summarize(rows: list[Row]) -> list[Row]:

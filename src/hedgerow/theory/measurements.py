@@ -3,7 +3,8 @@
 A cell's rows are written to FOLDER/cells/TABLE/<cell>.json when it is complete. A run that was interrupted measures
 only the cells that are missing, and ends with the same FOLDER/TABLE.csv: the rows of all cells, in the order of the
 cells. The random numbers of a cell follow from the seed and its own name, so that they do not depend on the engine, on
-the order, or on which other cells there are.
+the order, or on which other cells there are. Neither do its sums: a cell multiplies its matrices, which are small, in
+one thread. More threads mostly wait for each other, at twenty times the cost.
 """
 
 import csv
@@ -20,6 +21,7 @@ import numpy as np
 from hedgerow import __version__
 from hedgerow.engines import open_engine
 from hedgerow.errors import StoreError
+from hedgerow.machine import limit_blas
 from hedgerow.progress import Progress, ignore
 from hedgerow.store import UNREADABLE, atomic_write
 from hedgerow.store.checkpoints import open_checkpoints
@@ -84,7 +86,8 @@ def measure_cell(held: Path, seed: int, cell: Cell) -> list[Row]:
             raise StoreError(f"{path} cannot be read: {error}; delete it to measure it again") from error
         return found
     rng = np.random.default_rng([seed, *cell.name.encode()])
-    rows = [{**cell.labels, **row} for row in cell.task(rng, **cell.arguments)]
+    with limit_blas():
+        rows = [{**cell.labels, **row} for row in cell.task(rng, **cell.arguments)]
     with atomic_write(path) as beside:
         beside.write_text(json.dumps(rows))
     return rows
