@@ -42,7 +42,7 @@ AND coalesce((SELECT e.kind {verdicts.FROM}
 DISPUTED_AND_FREE = "NOT EXISTS (SELECT 1 FROM lease l WHERE l.task = t.id AND l.until > :now AND l.annotator <> :who)"
 FIND = """
 SELECT t.id, t.batch, t."row", t."class" FROM task t
-WHERE t.batch = :batch AND t.state = :state AND {free} ORDER BY t.pick LIMIT :most
+WHERE t.batch = :batch AND t.state = :state AND t.state < 3 AND {free} ORDER BY t.pick LIMIT :most
 """
 HELD = """
 SELECT t.id, t.batch, t."row", t."class" FROM lease l JOIN task t ON t.id = l.task JOIN batch b ON b.id = t.batch
@@ -115,7 +115,8 @@ def _share(connection: sa.Connection, batch: int, state: int, facts: dict[str, A
     if others == 0:
         return n
     enough = 2 * (others + 1) * n
-    sql = "SELECT count(*) FROM (SELECT 1 FROM task WHERE batch = :batch AND state = :state LIMIT :most) AS waiting"
+    some = "SELECT 1 FROM task WHERE batch = :batch AND state = :state AND state < 3 LIMIT :most"
+    sql = f"SELECT count(*) FROM ({some}) AS waiting"
     left = connection.execute(sa.text(sql), {"batch": batch, "state": state, "most": enough}).scalar_one()
     return max(1, min(n, int(left) // (2 * (others + 1))))
 

@@ -20,14 +20,17 @@ Prodigy: `accept` is an answer, with the options that were chosen or the label o
 import hashlib
 import math
 import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow import checks
 from hedgerow.campaign import parsing
@@ -41,6 +44,7 @@ FORMS = ("jsonl", "csv", "parquet", "json", "label-studio", "label-studio-min", 
 # In whose name keys and people are understood: both exports of Label Studio have the same.
 CHANNELS = {"json": "jsonl", "label-studio-min": "label-studio"}
 CHUNK = 1 << 14  # rows at a time
+BLOCK = 1000  # records that are held at once
 
 # The columns of flat files by what they hold; the first that is there is taken.
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -55,6 +59,9 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST, _LAST = (
+    (moment - _EPOCH) // _MICROSECOND for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+)
 _SECONDS = re.compile(r"\d+(\.\d*)?")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _YES_NO = {"1": 1, "0": 0, "yes": 1, "no": 0, "true": 1, "false": 0, "y": 1, "n": 0}
@@ -173,15 +180,16 @@ class _Collector:
 
     def __init__(self) -> None:
         self.ids: list[int | str] = []
-        self.kinds: list[int] = []
-        self.columns: dict[str, list[int]] = {"value": [], "annotator": [], "class": []}
+        self.kinds = array("b")
+        self.columns = {"value": array("i"), "annotator": array("i"), "class": array("i")}
         self.known: dict[str, dict[Any, int]] = {"value": {}, "annotator": {}, "class": {}}
-        self.said_at: list[int] = []
+        self.said_at = array("q")
         self.external: list[str | None] = []
-        self.seconds: list[float] = []
-        self.places: list[int] = []
+        self.seconds = array("f")
+        self.places = array("q")
         self.rejects: list[Reject] = []
         self.rows = 0
+        self.met: dict[str, dict[Any, tuple[int, int]]] = {"label": {}, "annotator": {}}  # as written -> codes
 
     def add(self, said: _Said) -> None:
         """One more answer."""
@@ -196,26 +204,35 @@ class _Collector:
         self.places.append(self.rows)
         self.rows += 1
 
-    def add_codes(self, row: int | str, codes: tuple[int, int, int], said_at: int) -> None:
-        """One more answer, whose kind, value and annotator are those of an earlier one."""
-        self.ids.append(row)
-        self.kinds.append(codes[0])
-        self.columns["value"].append(codes[1])
-        self.columns["annotator"].append(codes[2])
-        self.columns["class"].append(ABSENT)
-        self.said_at.append(said_at)
-        self.external.append(None)
-        self.seconds.append(math.nan)
-        self.places.append(self.rows)
-        self.rows += 1
+    def learn(self, what: str, texts: Iterable[Any], read: Callable[[Any], tuple[str, Any]]) -> None:
+        """Find what labels or people as they are written mean. read: returns a kind of answer, if any, and a value."""
+        met, name = self.met[what], "value" if what == "label" else what
+        for text in dict.fromkeys(texts):  # in the order of the file
+            if text not in met:
+                kind, value = read(text)
+                met[text] = (_KIND_CODES.get(kind, ABSENT), self._code(name, value))
 
-    def last_codes(self) -> tuple[int, int, int]:
-        """Kind, value and annotator of the last answer."""
-        return self.kinds[-1], self.columns["value"][-1], self.columns["annotator"][-1]
+    def add_many(self, ids: list[Any], labels: list[str], people: list[Any], said_at: npt.NDArray[np.int64]) -> None:
+        """More answers, whose labels and people have been learned."""
+        n = len(ids)
+        meant = [self.met["label"][label] for label in labels]
+        self.ids += ids
+        self.kinds.extend([kind for kind, _ in meant])
+        self.columns["value"].extend([value for _, value in meant])
+        self.columns["annotator"].extend([self.met["annotator"][person][1] for person in people])
+        self.columns["class"].extend(repeat(ABSENT, n))
+        self.said_at.frombytes(said_at.tobytes())
+        self.external += repeat(None, n)
+        self.seconds.extend(repeat(math.nan, n))
+        self.places.extend(range(self.rows, self.rows + n))
+        self.rows += n
 
     def _intern(self, name: str, value: Any) -> None:
+        self.columns[name].append(self._code(name, value))
+
+    def _code(self, name: str, value: Any) -> int:
         known = self.known[name]
-        self.columns[name].append(ABSENT if value is None else known.setdefault(value, len(known)))
+        return ABSENT if value is None else known.setdefault(value, len(known))
 
     def reject(self, reason: str, text: str) -> None:
         """One row that is no answer."""
@@ -227,6 +244,7 @@ class _Collector:
         values, annotators, classes = (
             np.array(self.columns[name], np.int32) for name in ("value", "annotator", "class")
         )
+        seconds = np.array(self.seconds, np.float32)
         answers = Answers(
             _pack_ids(self.ids),
             np.array(self.kinds, np.int8),
@@ -236,7 +254,7 @@ class _Collector:
             tuple(self.known["annotator"]),
             np.array(self.said_at, np.int64),
             np.array(self.external, np.object_) if any(one is not None for one in self.external) else None,
-            np.array(self.seconds, np.float32) if not all(map(math.isnan, self.seconds)) else None,
+            None if np.isnan(seconds).all() else seconds,
             classes,
             tuple(self.known["class"]),
             np.array(self.places, np.int64),
@@ -283,33 +301,45 @@ class _Flat:
     pairs: bool
 
     def collect(self, records: Iterable[Any], into: "_Collector") -> None:
-        """All rows. Most files repeat a few labels and people a million times, so what these mean is looked up."""
-        fields = self.fields
-        if not set(fields) <= {"id", "label", "annotator", "said_at"}:
-            _collect(records, self.understand, into)
-            return
-        met: dict[tuple[str, Any], tuple[int, int, int]] = {}  # (label, person) as written -> codes
-        for record in records:
-            key = self._find_key(record)
-            if key is not None and key in met:
-                try:
-                    row = _read_id(record.get(fields["id"]), fields["id"])
-                    said_at = _read_time(record.get(fields.get("said_at")), self.zone)
-                    into.add_codes(row, met[key], said_at)
-                    continue
-                except _UnusableError:  # for the same reason below
-                    pass
-            before = len(into.ids)
-            _collect([record], self.understand, into)
-            if key is not None and len(into.ids) > before:
-                met[key] = into.last_codes()
+        """All rows, a block at a time by column where that can be done."""
+        held = iter(records)
+        while block := list(islice(held, BLOCK)):
+            plain = self.is_plain and all(type(record) is dict for record in block)
+            columns = (
+                {what: [record.get(name) for record in block] for what, name in self.fields.items()} if plain else {}
+            )
+            if not plain or not self.collect_columns(columns, into):
+                _collect(block, self.understand, into)
 
-    def _find_key(self, record: Any) -> tuple[str, Any] | None:
-        """(label, person) of a row if both are plain; True is not, since it equals 1."""
-        if type(record) is not dict:
-            return None
-        label, person = record.get(self.fields["label"]), record.get(self.fields.get("annotator"))
-        return (label, person) if type(label) is str and type(person) in (str, int, type(None)) else None
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows have nothing but an id, a label, a person and a time, so that they can be read by column."""
+        return set(self.fields) <= {"id", "label", "annotator", "said_at"}
+
+    def collect_columns(self, columns: Mapping[str, Any], into: "_Collector") -> bool:
+        """The rows of a block by what they hold, if all are plain answers; otherwise nothing, and False.
+
+        Most files repeat a few labels and people a million times, so what these mean is looked up.
+        """
+        ids, labels = columns["id"], columns["label"]
+        people, times = columns.get("annotator"), columns.get("said_at")
+        if not _are_plain_ids(ids) or {type(label) for label in labels} != {str}:
+            return False
+        said_at = _read_times(times, len(ids), self.zone)
+        people = [None] * len(ids) if people is None else people
+        if said_at is None or not {type(one) for one in people} <= {str, int, type(None)}:
+            return False
+        try:
+            into.learn("label", labels, self._read_label)
+            into.learn("annotator", people, lambda person: ("", _read_person(person)))
+        except _UnusableError:  # row by row, this one becomes a reject
+            return False
+        into.add_many(ids, labels, people, said_at)
+        return True
+
+    def _read_label(self, label: str) -> tuple[str, Value | None]:
+        kind = _read_kind(None, label, self.reading)
+        return kind, _read_label(label, self.reading) if kind in WITH_VALUE else None
 
     def understand(self, record: Any) -> Iterator[_Said]:
         """The answer of one row."""
@@ -366,7 +396,7 @@ def _read_json_records(records: Iterator[Any], title: str, what: str, reading: R
     for record in records:
         ahead.append(record)
         names.update(dict.fromkeys(record if isinstance(record, dict) else ()))
-        if len(ahead) == 1000:
+        if len(ahead) == BLOCK:
             break
     if not names:
         for record in (*ahead, *records):
@@ -416,10 +446,18 @@ def _read_parquet(file: Path, reading: Reading, into: _Collector) -> str:
         raise InputError(f"{file}: {flat.fields['id']!r} holds {kind}: ids must be whole numbers or strings")
     wanted = list(dict.fromkeys(flat.fields.values()))
     for batch in data.batches(wanted, CHUNK, 0, data.n):
+        if flat.is_plain and flat.collect_columns(_take_columns(flat, batch), into):
+            continue
         columns = {name: _list_column(batch.column(name)) for name in wanted}
         records = (dict(zip(wanted, row, strict=True)) for row in zip(*columns.values(), strict=True))
-        flat.collect(records, into)
+        _collect(records, flat.understand, into)
     return _describe(flat, "Parquet")
+
+
+def _take_columns(flat: _Flat, batch: Any) -> dict[str, Any]:
+    """A batch by what its columns hold, as Python values; times stay as they are."""
+    taken = {what: batch.column(name) for what, name in flat.fields.items()}
+    return {what: column if what == "said_at" else column.to_pylist() for what, column in taken.items()}
 
 
 def _list_column(column: Any) -> list[Any]:
@@ -628,9 +666,17 @@ def _read_id(value: Any, name: str) -> int | str:
         if abs(value) >= 2**63:
             raise _UnusableError(f"{name} is {value}, which is beyond int64: use strings")
         return value
-    if isinstance(value, str) and value:
+    if isinstance(value, str) and value and _is_text(value):
         return value
     raise _UnusableError(f"{name} is {_show(value)}: a whole number or a string is needed")
+
+
+def _are_plain_ids(ids: list[Any]) -> bool:
+    """Whether all are whole numbers, or all are strings that are not empty."""
+    kinds = {type(one) for one in ids}
+    if kinds == {int}:
+        return bool(max(ids) < 2**63 and min(ids) > -(2**63))
+    return kinds == {str} and all(ids) and _is_text("".join(ids))
 
 
 def _read_label(value: Any, reading: Reading) -> Value:
@@ -645,10 +691,19 @@ def _read_label(value: Any, reading: Reading) -> Value:
     return (name,) if reading.multi else name
 
 
+def _is_text(value: str) -> bool:
+    """Whether databases can hold it: no half of a character, as JSON may have by an escape, and no NUL."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in value
+
+
 def _read_name(value: Any, what: str) -> str:
     if type(value) is int:
         return str(value)
-    if isinstance(value, str) and value.strip():
+    if isinstance(value, str) and value.strip() and _is_text(value):
         return value.strip()
     if value is None or (isinstance(value, str) and not value.strip()):
         raise _UnusableError(f"it has no {what}")
@@ -683,7 +738,7 @@ def _read_person(value: Any) -> str | None:
 def _read_text(value: Any) -> str | None:
     if value is None or value == "":
         return None
-    if isinstance(value, str) or type(value) is int:
+    if type(value) is int or (isinstance(value, str) and _is_text(value)):
         return str(value)
     raise _UnusableError(f"{_show(value)} is neither text nor a whole number")
 
@@ -716,6 +771,35 @@ def _read_time(value: Any, zone: tzinfo) -> int:
         return (moment - _EPOCH) // _MICROSECOND
     except (ValueError, OverflowError):
         raise _UnusableError(f"its time is {_show(value)}: ISO 8601 or seconds since 1970 are needed") from None
+
+
+def _read_times(values: Any, n: int, zone: tzinfo) -> npt.NDArray[np.int64] | None:
+    """The same for a whole column, a list or an Arrow array, if all of it is in one common form; otherwise None."""
+    import pyarrow as pa
+
+    if values is None:
+        return np.full(n, NEVER, np.int64)
+    try:
+        column = values if isinstance(values, pa.Array) else pa.array([one or None for one in values])
+        if pa.types.is_null(column.type):
+            return np.full(n, NEVER, np.int64)
+        if not pa.types.is_string(column.type) and not pa.types.is_timestamp(column.type):
+            return None
+        zoned = column.type.tz is not None if pa.types.is_timestamp(column.type) else _name_zones(column)
+        if not zoned and zone is not UTC:
+            return None
+        micro = column.cast(pa.timestamp("us", "UTC" if zoned else None), safe=False).cast(pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        return None
+    found: npt.NDArray[np.int64] = micro.fill_null(NEVER).to_numpy()
+    known = found[found != NEVER]
+    return found if not len(known) or (known.min() >= _FIRST and known.max() <= _LAST) else None
+
+
+def _name_zones(column: Any) -> bool:
+    """Whether the first of a column of ISO 8601 texts names its zone; Arrow refuses to read both kinds at once."""
+    text = next((str(one) for one in column if one.is_valid), "")
+    return text.endswith("Z") or bool(re.search(r"\d[+-]\d\d:?\d\d$", text[10:]))
 
 
 def _find_zone(name: str) -> tzinfo:

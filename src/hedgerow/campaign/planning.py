@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -257,13 +258,14 @@ def reserve(database: Database, choice: Choice, wish: Wish) -> int:
         insert = sa.insert(tables.batch).values(**values).returning(tables.batch.c.id)
         number = int(connection.execute(insert).scalar_one())
     wanted = _draw_wanted(len(choice.rows), wish) + choice.given
-    for start in range(0, len(choice.rows), CHUNK):
+    # In the order of the pool, as answers are applied: both then go through tables and indices from front to back.
+    order = np.lexsort((choice.classes, choice.rows))
+    for start in range(0, len(order), CHUNK):
         with database.write() as connection:
             _renew(connection, number)
-            some = slice(start, start + CHUNK)
-            columns = (choice.rows[some].tolist(), choice.classes[some].tolist(), wanted[some].tolist())
-            picks = enumerate(zip(*columns, strict=True), start)
-            rows = ((number, pick, row, class_, want, 0, OPEN) for pick, (row, class_, want) in picks)
+            picks = order[start : start + CHUNK]
+            columns = (picks.tolist(), choice.rows[picks].tolist(), choice.classes[picks].tolist())
+            rows = zip(repeat(number), *columns, wanted[picks].tolist(), repeat(0), repeat(OPEN))
             database.insert_many(connection, "task", TASK_COLUMNS, rows)
     with database.write() as connection:
         _renew(connection, number)

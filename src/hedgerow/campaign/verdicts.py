@@ -11,6 +11,7 @@ has no verdict.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -180,20 +181,20 @@ class Tasks:
 
 def read_tasks(database: Database, connection: sa.Connection, rows: Any) -> Tasks:
     """The newest tasks about these rows; those that are just being planned do not exist yet."""
-    sql = (
-        'SELECT t.id, t."row", t."class", t.wanted, t.given, t.state, '
-        f"CASE WHEN b.state = '{CLOSED}' THEN 0 ELSE 1 END, CASE WHEN b.outcome = 'cancelled' THEN 1 ELSE 0 END "
-        "FROM task t JOIN batch b ON b.id = t.batch "
-        f"WHERE b.state <> '{PLANNING}' AND {database.among('t.row', 'rows')}"
-    )
+    batches = connection.execute(sa.text("SELECT id, state, outcome FROM batch")).all()
+    sql = f'SELECT id, "row", "class", wanted, given, state, batch FROM task WHERE {database.among("row", "rows")}'
     found = connection.execute(sa.text(sql), {"rows": database.listed(rows)}).cursor
     assert found is not None
-    whole = np.array(found.fetchall(), np.int64).reshape(-1, 8)  # by the driver: a million rows are read here
+    held = found.fetchall()  # by the driver: a million rows are read here
+    whole = np.fromiter(chain.from_iterable(held), np.int64, 7 * len(held)).reshape(-1, 7)
+    whole = whole[~np.isin(whole[:, 6], [row.id for row in batches if row.state == PLANNING])]
     whole = whole[np.lexsort((whole[:, 0], whole[:, 2], whole[:, 1]))]
     last = np.ones(len(whole), np.bool_)
     last[:-1] = (whole[1:, 1:3] != whole[:-1, 1:3]).any(axis=1)
-    task, row, class_, wanted, given, state, live, cancelled = (np.ascontiguousarray(part) for part in whole[last].T)
-    return Tasks(task, row, class_, wanted, given, state, live == 1, cancelled == 1)
+    task, row, class_, wanted, given, state, batch = (np.ascontiguousarray(part) for part in whole[last].T)
+    live = ~np.isin(batch, [row.id for row in batches if row.state == CLOSED])
+    cancelled = np.isin(batch, [row.id for row in batches if row.outcome == "cancelled"])
+    return Tasks(task, row, class_, wanted, given, state, live, cancelled)
 
 
 def find_places(rows: Numbers, classes: Numbers, among_rows: Numbers, among_classes: Numbers) -> Numbers:

@@ -5,7 +5,7 @@ their column in batches whenever they are needed, so that ten million strings ar
 rows travel.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from hedgerow.errors import InputError
 from hedgerow.pool import tables
 from hedgerow.pool.arrays import open_array
 from hedgerow.pool.tables import Table
+
+SEARCHED = 1 << 21  # ids of the pool that are searched at once, where they are strings
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,13 +168,7 @@ def match_ids(wanted: npt.NDArray[Any], ids: Ids, name: str, *, partial: bool = 
     if len(wanted) and check_id_dtype(wanted.dtype, name) != ids.dtype:
         raise InputError(f"{name} holds {describe_kind(wanted)}, but the pool's ids are {describe_kind(ids)}")
     wanted = wanted.astype(ids.dtype, copy=False)
-    find, count = _index_ids(wanted)
-    found = np.full(count, -1, np.int64)
-    for start, chunk in ids.chunks():
-        places = find(chunk)
-        hits = np.flatnonzero(places >= 0)
-        found[places[hits]] = start + hits
-    rows = found[find(wanted)]
+    rows = _match_texts(wanted, ids) if ids.dtype == np.object_ else _match_numbers(wanted, ids)
     unknown = rows < 0
     if unknown.any() and not partial:
         raise refuse_unknown(name, int(unknown.sum()), len(wanted), wanted[int(np.argmax(unknown))])
@@ -232,10 +228,19 @@ def _as_arrow(ids: Ids) -> Any:
 
     if ids.dtype != np.object_:
         return pa.chunked_array([pa.array(values) for _, values in ids.chunks()], pa.int64())
+    return pa.chunked_array(list(_iterate_arrow(ids)), pa.large_string())
+
+
+def _iterate_arrow(ids: Ids) -> Iterator[Any]:
+    """Ids that are strings as Arrow arrays, in order."""
+    import pyarrow as pa
+
     if isinstance(ids.source, Table):
-        pieces = ids.source.arrow_chunks(str(ids.column))
-        return pa.chunked_array([tables.as_text(values, pa.large_string()) for _, values in pieces], pa.large_string())
-    return pa.chunked_array([pa.array(values, pa.large_string()) for _, values in ids.chunks()], pa.large_string())
+        for _, values in ids.source.arrow_chunks(str(ids.column)):
+            yield tables.as_text(values, pa.large_string())
+    else:
+        for _, values in ids.chunks():
+            yield pa.array(values, pa.large_string())
 
 
 def _sort_hashes(ids: Ids) -> npt.NDArray[np.int64]:
@@ -246,16 +251,47 @@ def _sort_hashes(ids: Ids) -> npt.NDArray[np.int64]:
     return hashes
 
 
-def _index_ids(wanted: npt.NDArray[Any]) -> tuple[Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]], int]:
-    """(a function from ids to their positions among the distinct wanted ones, or -1; how many those are)."""
-    if wanted.dtype == np.object_:
-        places = {value: place for place, value in enumerate(dict.fromkeys(wanted.tolist()))}
-        return lambda ids: np.array([places.get(value, -1) for value in ids.tolist()], np.int64), len(places)
+def _match_numbers(wanted: npt.NDArray[Any], ids: Ids) -> npt.NDArray[np.int64]:
+    """The row of each wanted id among those that are whole numbers, or -1."""
     distinct = np.unique(wanted)
-
-    def find(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        place = np.searchsorted(distinct, ids)
+    found = np.full(len(distinct), -1, np.int64)
+    for start, chunk in ids.chunks() if len(distinct) else ():
+        place = np.searchsorted(distinct, chunk)
         place[place == len(distinct)] = 0
-        return np.where(distinct[place] == ids, place, -1) if len(distinct) else np.full(len(ids), -1, np.int64)
+        hits = np.flatnonzero(distinct[place] == chunk)
+        found[place[hits]] = start + hits
+    return found[np.searchsorted(distinct, wanted)]
 
-    return find, len(distinct)
+
+def _match_texts(wanted: npt.NDArray[Any], ids: Ids) -> npt.NDArray[np.int64]:
+    """The row of each wanted id among those that are strings, or -1."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        coded = pa.array(wanted, pa.large_string()).dictionary_encode()
+    except UnicodeEncodeError:
+        raise InputError("an id holds half of a character (a lone surrogate): ids must be text") from None
+    found = np.full(len(coded.dictionary), -1, np.int64)
+    start = 0
+    for part in _join(_iterate_arrow(ids)) if len(wanted) else ():
+        places = pc.index_in(part, value_set=coded.dictionary)
+        hits = np.flatnonzero(places.is_valid())
+        found[places.drop_null().to_numpy()] = start + hits
+        start += len(part)
+    rows: npt.NDArray[np.int64] = found[coded.indices.to_numpy()]
+    return rows
+
+
+def _join(pieces: Iterator[Any]) -> Iterator[Any]:
+    """Arrow arrays joined to longer ones: each search begins by hashing all that is searched for."""
+    import pyarrow as pa
+
+    held: list[Any] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(map(len, held)) >= SEARCHED:
+            yield pa.concat_arrays(held)
+            held = []
+    if held:
+        yield pa.concat_arrays(held)

@@ -130,7 +130,14 @@ sa.Index(
     sqlite_where=sa.text("state < 3"),
     postgresql_where=sa.text("state < 3"),
 )
-sa.Index("task_queue", task.c.batch, task.c.state, task.c.pick)
+sa.Index(
+    "task_queue",
+    task.c.batch,
+    task.c.state,
+    task.c.pick,
+    sqlite_where=sa.text("state < 3"),
+    postgresql_where=sa.text("state < 3"),
+)
 sa.Index("task_row", task.c.row, task.c["class"])
 annotator = sa.Table(
     "annotator",
@@ -206,6 +213,7 @@ verdict = sa.Table(
     sa.Column("how", sa.Text, nullable=False),
     sa.Column("support", sa.Integer, nullable=False),  # votes for the value
     sa.Column("given", sa.Integer, nullable=False),  # people who answered
+    sqlite_with_rowid=False,  # one tree instead of two
 )
 log = sa.Table(
     "log",
