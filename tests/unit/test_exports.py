@@ -144,18 +144,18 @@ def test_what_cannot_be_written_is_refused_and_nothing_is_left(tmp_path: Path) -
 def test_a_data_set_of_hugging_face(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     path = tmp_path / "set"
-    assert write_export(path, LABELS, "dataset") == [path]
+    assert write_export(path, LABELS, "hf") == [path]
     found = datasets.load_from_disk(str(path))
     assert found["id"][:] == LABELS["id"].tolist()
     assert found.num_rows == 4
     with pytest.raises(StoreError, match="exists"):
-        write_export(path, LABELS, "dataset")
-    write_export(path, VOTES, "dataset", force=True)
+        write_export(path, LABELS, "hf")
+    write_export(path, VOTES, "hf", force=True)
     assert datasets.load_from_disk(str(path)).num_rows == 3
     assert [one.name for one in tmp_path.iterdir()] == ["set"]
     (tmp_path / "photos").mkdir()
     with pytest.raises(StoreError, match="is not a data set"):
-        write_export(tmp_path / "photos", VOTES, "dataset", force=True)
+        write_export(tmp_path / "photos", VOTES, "hf", force=True)
 
 
 # Label Studio.

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 import numpy as np
 import sqlalchemy as sa
@@ -31,6 +31,7 @@ from hedgerow.campaign import (
     planning,
     predictions,
     registering,
+    results,
     summaries,
     tables,
 )
@@ -46,6 +47,7 @@ from hedgerow.campaign.ingesting import Ingested
 from hedgerow.campaign.planning import Wish
 from hedgerow.campaign.predictions import Model, Reading
 from hedgerow.campaign.registering import READY, Given
+from hedgerow.campaign.results import Exported, Wanted
 from hedgerow.campaign.summaries import Asked, Entry, Status
 from hedgerow.campaign.verdicts import NO_VALUE
 from hedgerow.errors import CampaignError, InputError
@@ -402,17 +404,67 @@ class Campaign:
         """The tasks of a batch by column, in pick order: ids, contents, clusters, margins, guesses, states."""
         return summaries.read_batch(self._database, self._shelf, self._holdings, number)
 
-    def labels(self) -> dict[str, Any]:
-        """The verdicts by column, in the order of the pool: id, class (of pairs), label, how, support, given, split."""
-        return summaries.read_labels(self._database, self._holdings)
+    def labels(self, *, split: str = results.ALL) -> dict[str, Any]:
+        """The verdicts by column, in the order of the pool: id, row, class (of pairs), label, how, support, given,
+        round, split.
+
+        label: a name; a tuple of names (multi-label); 0 or 1 (pairs); None where people named no class. round: 1
+        without a model, 2 with the first one, ...; 0 for the holdout and what nobody asked for. split: "train",
+        "holdout" or "all".
+        """
+        return results.read_labels(self._database, self._holdings, Wanted(split)).columns
+
+    def votes(self, *, split: str = results.ALL, every: bool = False) -> dict[str, Any]:
+        """What each person says now, by column: id, row, class (of pairs), annotator, value, said_at.
+
+        every: also adjudications, "unsure", skips and the like, with a column `kind`.
+        """
+        return results.read_votes(self._database, self._holdings, Wanted(split, every)).columns
+
+    def export_labels(
+        self,
+        path: str | Path | TextIO,
+        *,
+        to: str | None = None,
+        split: str = results.TRAIN,
+        undecided: bool = False,
+        content: bool = False,
+        force: bool = False,
+    ) -> Exported:
+        """Write the labels: id, class (of pairs), label, how, support, round, split; what is left out is counted.
+
+        to: "jsonl", "csv", "parquet", "label-studio" or "hf" (a data set of Hugging Face); by default what the suffix
+        says. split: "train", "holdout" or "all". undecided: also rows that people named no class for. content: with
+        the texts or uris. An open text file gets CSV.
+        """
+        wanted = Wanted(split, undecided, content)
+        return results.export_labels(self._database, self._holdings, path, wanted, to=to, force=force)
+
+    def export_votes(
+        self,
+        path: str | Path | TextIO,
+        *,
+        to: str | None = None,
+        split: str = results.TRAIN,
+        every: bool = False,
+        layout: str | None = None,
+        force: bool = False,
+    ) -> Exported:
+        """Write what each person says: id, class (of pairs), annotator, value, said_at.
+
+        every: also adjudications, "unsure", skips and the like, with a column `kind`. layout: "crowd-kit" or
+        "cleanlab", for the columns that these libraries expect.
+        """
+        wanted = Wanted(split, every)
+        return results.export_votes(self._database, self._holdings, path, wanted, to=to, layout=layout, force=force)
 
     def export(self, batch: int, path: str | Path, *, to: str | None = None, force: bool = False) -> list[Path]:
         """Write the tasks of a batch, in pick order; returns the files, of which Label Studio may get several.
 
-        to: "jsonl", "csv", "parquet" or "label-studio"; by default what the suffix says.
+        to: "jsonl", "csv", "parquet", "label-studio" or "hf" (a data set of Hugging Face); by default what the suffix
+        says.
         """
-        form = to or Path(path).suffix.lower().removeprefix(".")
-        return exports.write_export(path, self.batch(batch), form, force=force)
+        return exports.write_export(path, self.batch(batch), to or exports.find_form(path), force=force)
 
     def log(self, n: int | None = None) -> list[Entry]:
         """The audit log, oldest first; the newest n if that is given."""

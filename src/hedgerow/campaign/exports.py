@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -35,7 +35,8 @@ from hedgerow.errors import InputError, MissingExtraError, StoreError
 Column = npt.NDArray[Any] | Sequence[Any]
 Columns = Mapping[str, Column]
 
-FORMS = ("jsonl", "csv", "parquet", "label-studio", "dataset")
+LABEL_STUDIO, HF = "label-studio", "hf"
+FORMS = ("jsonl", "csv", "parquet", LABEL_STUDIO, HF)
 LAYOUTS = ("crowd-kit", "cleanlab")
 CHUNK = 1 << 14  # rows turned into Python objects at a time
 TASKS_PER_FILE = 10_000  # Label Studio imports larger files in one request, and times out
@@ -67,20 +68,34 @@ def write_export(
     if not columns:
         raise InputError("there is nothing to export: the table has no columns")
     checks.same_length({name: len(column) for name, column in columns.items()})
-    if to == "label-studio":
+    if to == LABEL_STUDIO:
         return write_tasks(path, columns, layout or TaskLayout(), force=force)
-    if to == "dataset":
+    if to == HF:
         return [write_dataset(path, columns, force=force)]
     with store.atomic_write(path, force=force) as temporary:
         if to == "parquet":
             _write_parquet(temporary, columns)
         else:
             with temporary.open("w", encoding="utf-8", newline="") as file:
-                if to == "jsonl":
-                    file.writelines(_dump(record) + "\n" for record in iterate_records(columns))
-                else:
-                    _write_csv(csv.writer(file, lineterminator="\n"), columns)
+                write_lines(file, columns, to)
     return [Path(path)]
+
+
+def write_lines(file: TextIO, columns: Columns, to: str) -> None:
+    """Write a table as "jsonl" or "csv"."""
+    if to == "jsonl":
+        file.writelines(_dump(record) + "\n" for record in iterate_records(columns))
+    else:
+        _write_csv(csv.writer(file, lineterminator="\n"), columns)
+
+
+def find_form(path: str | Path) -> str:
+    """The form that the suffix of a file names; a path without one is the folder of a data set."""
+    suffix = Path(path).suffix.lower()
+    known = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet", ".json": LABEL_STUDIO, "": HF}
+    if suffix not in known:
+        raise InputError(f"{path}: the suffix must be .parquet, .csv or .jsonl, or say what to write (--to)")
+    return known[suffix]
 
 
 # Records.
@@ -101,7 +116,11 @@ def _iterate_chunks(columns: Columns) -> Iterator[list[list[Any]]]:
 
 
 def _list_values(values: Column) -> list[Any]:
-    """Python values; float32 by its shortest decimal that reads back the same."""
+    """Python values; float32 by its shortest decimal that reads back the same, times as ISO 8601 in UTC."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
+        return list(values.tolist())
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        return [None if text == "NaT" else text for text in np.datetime_as_string(values, timezone="UTC").tolist()]
     if isinstance(values, np.ndarray):
         listed = [float(str(value)) for value in values] if values.dtype == np.float32 else values.tolist()
     else:
@@ -165,14 +184,15 @@ def _write_parquet(path: Path, columns: Columns) -> None:
 
 
 def make_table(columns: Columns) -> Any:
-    """The columns as an Arrow table; tuples become lists, and NaN stays NaN in columns of numbers."""
+    """The columns as an Arrow table; tuples become lists, times are in UTC, and NaN stays NaN in columns of numbers."""
     import pyarrow as pa
 
     arrays = {}
     for name, column in columns.items():
         numeric = isinstance(column, np.ndarray) and column.dtype != np.object_
+        when = pa.timestamp("us", tz="UTC") if isinstance(column, np.ndarray) and column.dtype.kind == "M" else None
         try:
-            arrays[name] = pa.array(column if numeric else [_plain(value) for value in column])
+            arrays[name] = pa.array(column if numeric else [_plain(value) for value in column], when)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise InputError(f"{name} cannot be written as Parquet: {str(error).partition('.')[0]}") from error
     return pa.table(arrays)
@@ -241,7 +261,8 @@ def write_tasks(path: str | Path, columns: Columns, layout: TaskLayout, *, force
     """Tasks in the order of the table, several files if there are many: tasks.json becomes tasks-001.json and so on.
 
     Columns: `id` is needed; `class` makes tasks about pairs; `guess` (a class name; 0 or 1 for a pair) and
-    `probability` become a prediction, which annotators see filled in; all others are data. Which of them is shown, for
+    `probability` become a prediction, which annotators see filled in; `label` becomes an annotation; all others are
+    data. Which of them is shown, for
     example `text` or `uri`, is up to the labeling configuration.
     """
     checks.integer(layout.tasks_per_file, "tasks_per_file", least=1)
@@ -266,22 +287,28 @@ def write_tasks(path: str | Path, columns: Columns, layout: TaskLayout, *, force
 
 
 def _make_task(record: dict[str, Any], layout: TaskLayout) -> dict[str, Any]:
-    guess, probability = record.pop("guess", None), record.pop("probability", None)
+    guess, probability, label = (record.pop(name, None) for name in ("guess", "probability", "label"))
     data = {"hedgerow_id": record.pop("id")}
-    if (class_ := record.pop("class", None)) is not None:
+    class_ = record.pop("class", None)
+    if class_ is not None:
         data["hedgerow_class"] = class_
-        guess = guess if guess is None or isinstance(guess, str) else "yes" if guess else "no"
     task: dict[str, Any] = {"data": data | {name: value for name, value in record.items() if value is not None}}
     if guess is not None:
-        choices = guess if isinstance(guess, list) else [guess]
-        region = {
-            "from_name": layout.control, "to_name": layout.target, "type": "choices", "value": {"choices": choices},
-        }  # fmt: skip
-        prediction: dict[str, Any] = {"model_version": layout.model, "result": [region]}
+        prediction: dict[str, Any] = {"model_version": layout.model, "result": _choose(guess, class_, layout)}
         if probability is not None:
             prediction["score"] = probability
         task["predictions"] = [prediction]
+    if label is not None:
+        task["annotations"] = [{"result": _choose(label, class_, layout)}]
     return task
+
+
+def _choose(value: Any, class_: Any, layout: TaskLayout) -> list[dict[str, Any]]:
+    """The choice of one or several classes in Label Studio; of a pair, yes or no."""
+    if class_ is not None and not isinstance(value, str):
+        value = "yes" if value else "no"
+    choices = value if isinstance(value, list) else [value]
+    return [{"from_name": layout.control, "to_name": layout.target, "type": "choices", "value": {"choices": choices}}]
 
 
 def make_label_config(

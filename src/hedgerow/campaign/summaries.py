@@ -1,4 +1,4 @@
-"""What a campaign says about itself: its status, the tasks of a batch, the labels, the audit log."""
+"""What a campaign says about itself: its status, the tasks of a batch, the audit log."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.asking import Task
 from hedgerow.campaign.budget import Budget, count_costs
 from hedgerow.campaign.database import Database
-from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings
+from hedgerow.campaign.holdings import PAIRS, Holdings
 from hedgerow.campaign.planning import require_batch
 from hedgerow.campaign.predictions import UNKNOWN_CLASS, find_model, load_predictions
 from hedgerow.campaign.tables import STATES
@@ -142,7 +142,7 @@ def _read_batches(connection: sa.Connection) -> tuple[Mapping[str, Any], ...]:
     )
 
 
-# Tasks and labels.
+# Tasks.
 
 
 def describe_tasks(holdings: Holdings, found: list[Task]) -> list[Asked]:
@@ -198,40 +198,6 @@ def _take(values: npt.NDArray[np.float32], at: Numbers) -> npt.NDArray[np.float3
 
 def _name(classes: npt.NDArray[Any], holdings: Holdings) -> npt.NDArray[np.object_]:
     return np.array([holdings.names[number] for number in classes.tolist()], np.object_)
-
-
-def read_labels(database: Database, holdings: Holdings) -> dict[str, npt.NDArray[Any]]:
-    """The verdicts that name classes, by column; label: a name, names joined by "|", or 0 or 1 for a pair."""
-    with database.read() as connection:
-        found = connection.execute(
-            sa.text('SELECT "row", "class", value, how, support, given FROM verdict ORDER BY "row", "class"')
-        ).all()
-        sets = {row.id: row.classes for row in connection.execute(sa.select(tables.labelset))}
-        held = connection.execute(
-            sa.text("SELECT DISTINCT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout'")
-        ).scalars()
-        holdout = set(held)
-    rows = np.array([row[0] for row in found], np.int64)
-    columns: dict[str, npt.NDArray[Any]] = {"id": holdings.ids.take(rows), "row": rows}
-    if holdings.kind == PAIRS:
-        columns["class"] = _name(np.array([row[1] for row in found], np.int64), holdings)
-    columns["label"] = np.array([_name_value(row[2], holdings, sets) for row in found], np.object_)
-    columns["how"] = np.array([row[3] for row in found], np.object_)
-    columns["support"] = np.array([row[4] for row in found], np.int64)
-    columns["given"] = np.array([row[5] for row in found], np.int64)
-    columns["split"] = np.array(["holdout" if row[0] in holdout else "train" for row in found], np.object_)
-    return columns
-
-
-def _name_value(value: int | None, holdings: Holdings, sets: Mapping[int, str]) -> str:
-    """A stored value in words; empty for verdicts that name no class."""
-    if value is None:
-        return ""
-    if holdings.kind == PAIRS:
-        return str(value)
-    if holdings.kind == MULTI_LABEL:
-        return "|".join(holdings.names[int(number)] for number in sets[value].split(","))
-    return holdings.names[value]
 
 
 # The log.

@@ -9,6 +9,7 @@ The verdict is the value with the most votes; a tie is a dispute, and so is "bro
 has no verdict.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -72,12 +73,24 @@ def as_numbers(found: Sequence[Any], width: int) -> Numbers:
     )
 
 
+def fetch_numbers(connection: sa.Connection, sql: str, width: int) -> Numbers:
+    """All rows of a query without NULL as a matrix, read by the driver: a million of them are read here."""
+    found: Any = connection.execute(sa.text(sql)).cursor
+    return np.fromiter(itertools.chain.from_iterable(found), np.int64).reshape(-1, width)
+
+
 def last_statements(whole: Numbers) -> Statements:
     """The last of each person, from the columns row, class, annotator, kind, value, event and seq."""
+    return Statements(*(np.ascontiguousarray(column) for column in take_last(whole).T[:6]))
+
+
+def take_last(whole: Numbers) -> Numbers:
+    """The lines with the last statement of each person; the first columns are as in `last_statements`."""
     whole = whole[np.lexsort((whole[:, 6], whole[:, 2], whole[:, 1], whole[:, 0]))]
     last = np.ones(len(whole), np.bool_)
     last[:-1] = (whole[1:, :3] != whole[:-1, :3]).any(axis=1)
-    return Statements(*(np.ascontiguousarray(column) for column in whole[last].T[:6]))
+    taken: Numbers = whole[last]
+    return taken
 
 
 def decide(said: Statements) -> Verdicts:
@@ -177,6 +190,16 @@ class Tasks:
         """Those about some of the rows."""
         some = np.isin(self.row, rows)
         return self if some.all() else Tasks(*(column[some] for column in vars(self).values()))
+
+
+def read_verdicts(connection: sa.Connection) -> Verdicts:
+    """All stored verdicts, ordered by row and class."""
+    places = " ".join(f"WHEN '{how}' THEN {place}" for place, how in enumerate(HOW))
+    sql = (
+        f'SELECT "row", "class", coalesce(value, {NO_VALUE}), CASE how {places} END, support, given FROM verdict '
+        'ORDER BY "row", "class"'
+    )
+    return Verdicts(*(np.ascontiguousarray(column) for column in fetch_numbers(connection, sql, 6).T))
 
 
 def read_tasks(database: Database, connection: sa.Connection, rows: Any) -> Tasks:

@@ -10,7 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -86,9 +86,15 @@ def print_columns(columns: Mapping[str, Any], as_json: bool) -> None:
     """Columns to standard output, in UTF-8: CSV, or JSON lines."""
     from hedgerow.pool.outputs import STDOUT, write_columns
 
+    open_output()
+    write_columns(STDOUT, columns, {}, as_json=as_json)
+
+
+def open_output() -> TextIO:
+    """Standard output for data, in UTF-8."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8")
-    write_columns(STDOUT, columns, {}, as_json=as_json)
+    return sys.stdout
 
 
 def print_rows(rows: Sequence[Mapping[str, str]]) -> None:

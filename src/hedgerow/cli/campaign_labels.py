@@ -1,12 +1,84 @@
 """More commands of `hedgerow campaign`: what people's labels yield, and what they cost."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from hedgerow.cli.app import Json, report
+from hedgerow.cli.app import Force, Json, open_output, report
 from hedgerow.cli.campaigns import Database, Folder, open_campaign, read_metrics
 from hedgerow.errors import InputError
+
+if TYPE_CHECKING:
+    from hedgerow.campaign.results import Exported
+
+Out = Annotated[
+    str,
+    typer.Option("--out", "-o", metavar="FILE", help="File (or folder, for hf); - prints CSV, with --json JSON lines."),
+]
+Split = Annotated[str, typer.Option(help="train, holdout or all.")]
+
+
+def labels(
+    folder: Folder,
+    out: Out = "-",
+    to: Annotated[
+        str | None, typer.Option(help="jsonl, csv, parquet, label-studio or hf. Default: what the suffix says.")
+    ] = None,
+    split: Split = "train",
+    undecided: Annotated[
+        bool, typer.Option("--undecided", help="Also rows without a class: unsure, disputed, broken, none of these.")
+    ] = False,
+    content: Annotated[bool, typer.Option("--content", help="With the texts or uris.")] = False,
+    force: Force = False,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Write the labels, for training: id, label, how, support, round, split."""
+    with open_campaign(folder, database) as campaign:
+        target, form = _find_target(out, to, as_json)
+        done = campaign.export_labels(target, to=form, split=split, undecided=undecided, content=content, force=force)
+    _report_export(done, "labels", as_json)
+
+
+def votes(
+    folder: Folder,
+    out: Out = "-",
+    to: Annotated[str | None, typer.Option(help="jsonl, csv, parquet or hf. Default: what the suffix says.")] = None,
+    layout: Annotated[
+        str | None, typer.Option("--as", metavar="LIBRARY", help="Columns as crowd-kit or cleanlab expects them.")
+    ] = None,
+    split: Split = "train",
+    every: Annotated[
+        bool, typer.Option("--every", help="Also adjudications, unsure, skips and the like, with their kind.")
+    ] = False,
+    force: Force = False,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Write what each person said: id, class (of pairs), annotator, value, said_at."""
+    with open_campaign(folder, database) as campaign:
+        target, form = _find_target(out, to, as_json)
+        done = campaign.export_votes(target, to=form, split=split, every=every, layout=layout, force=force)
+    _report_export(done, "votes", as_json)
+
+
+def _find_target(out: str, to: str | None, as_json: bool) -> tuple[str | TextIO, str | None]:
+    """(where to write, in which form): standard output gets CSV or JSON lines."""
+    if out != "-":
+        return out, to
+    if to not in (None, "csv", "jsonl"):
+        raise InputError(f"{to} cannot be printed: name a file with --out")
+    return open_output(), to or ("jsonl" if as_json else "csv")
+
+
+def _report_export(done: "Exported", what: str, as_json: bool) -> None:
+    from hedgerow.campaign.results import describe_left_out
+
+    left_out = describe_left_out(done.left_out)
+    where = f" -> {', '.join(map(str, done.files))}" if done.files else ""
+    line = f"{done.rows:,} {what}{where}{f'; {left_out}' if left_out else ''}"
+    facts: dict[str, Any] = done.to_json()
+    report(as_json and bool(done.files), facts, line, err=not done.files)
 
 
 def budget(

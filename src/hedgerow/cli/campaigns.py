@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hedgerow.cli.app import Force, IdColumn, Json, Seed, print_columns, report
+from hedgerow.cli.app import Force, IdColumn, Json, Seed, open_output, report
 from hedgerow.errors import InputError
 from hedgerow.progress import watch
 
@@ -345,16 +345,19 @@ def export(
         str, typer.Option("--out", "-o", metavar="FILE", help="File to write; - prints CSV, with --json JSON lines.")
     ] = "-",
     to: Annotated[
-        str | None, typer.Option(help="jsonl, csv, parquet or label-studio. Default: what the suffix of the file says.")
+        str | None,
+        typer.Option(help="jsonl, csv, parquet, label-studio or hf. Default: what the suffix of the file says."),
     ] = None,
     force: Force = False,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
     """Write the tasks of a batch, in order: ids, contents, clusters, margins, the model's guess."""
+    from hedgerow.campaign.exports import write_lines
+
     with open_campaign(folder, database) as campaign:
         if out == "-":
-            print_columns(campaign.batch(batch), as_json)
+            write_lines(open_output(), campaign.batch(batch), to or ("jsonl" if as_json else "csv"))
             return
         files = [str(path) for path in campaign.export(batch, out, to=to, force=force)]
     report(as_json, {"batch": batch, "files": files}, f"batch {batch} -> {', '.join(files)}")
