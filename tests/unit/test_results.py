@@ -113,7 +113,8 @@ def test_retired_rows_are_left_out(tmp_path: Path) -> None:
         ids = fill(campaign)
     connection = sqlite3.connect(tmp_path / "campaign" / "campaign.db")
     with connection:
-        connection.execute("INSERT INTO retired VALUES (?, 'asked to', 'eva', 0)", (int(ids[0][1:]),))
+        sql = "INSERT INTO retired (row, reason, who, at) VALUES (?, 'asked to', 'eva', 0)"
+        connection.execute(sql, (int(ids[0][1:]),))
     connection.close()
     with Campaign.open(tmp_path / "campaign") as campaign:
         done = campaign.export_labels(tmp_path / "labels.csv")

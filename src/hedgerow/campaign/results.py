@@ -105,21 +105,23 @@ def _are_decided(found: Verdicts, holdings: Holdings) -> Mask:
 def _read_rounds(connection: sa.Connection, found: Verdicts) -> Numbers:
     """The round in which each row or pair was asked: 1 without a model, 2 with the first one, and so on.
 
-    0 is the holdout, and what nobody asked for.
+    0 is the holdout, and what nobody asked for. A row that is asked again stays in the round that picked it.
     """
     models = connection.execute(sa.select(tables.model.c.id).order_by(tables.model.c.id)).scalars().all()
     place = {None: 1} | {number: at for at, number in enumerate(models, 2)}
     table = tables.batch
-    batches = connection.execute(sa.select(table.c.id, table.c.model).where(table.c.kind != HOLDOUT)).all()
-    by_batch = np.zeros(max((row.id for row in batches), default=0) + 1, np.int64)
-    for row in batches:
-        by_batch[row.id] = place[row.model]
-    sql = 'SELECT "row", "class", batch FROM task WHERE given > 0 ORDER BY id'
+    picked = sa.select(table.c.id, table.c.model).where(table.c.kind.in_(["pick", "cold"]))
+    by_batch = {row.id: place[row.model] for row in connection.execute(picked)}
+    rounds_of = np.zeros(max(by_batch, default=0) + 1, np.int64)
+    rounds_of[list(by_batch)] = list(by_batch.values())
+    sql = (
+        'SELECT t."row", t."class", t.batch FROM task t JOIN batch b ON b.id = t.batch WHERE t.given > 0 AND '
+        "b.kind IN ('pick', 'cold') ORDER BY t.id"
+    )
     asked = verdicts.fetch_numbers(connection, sql, 3)
-    asked = asked[asked[:, 2] < len(by_batch)]
     at = verdicts.find_places(asked[:, 0], asked[:, 1], found.row, found.class_)
     rounds = np.zeros(len(found.row), np.int64)
-    rounds[at[at >= 0]] = by_batch[asked[at >= 0, 2]]  # with several, numpy keeps the last
+    rounds[at[at >= 0]] = rounds_of[asked[at >= 0, 2]]  # with several, numpy keeps the last
     return rounds
 
 
