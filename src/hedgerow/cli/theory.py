@@ -29,7 +29,7 @@ def label_complexity(
     """Measure the labels that Cluster-MarginV and the Margin Algorithm need to reach an error.
 
     For hyperplanes under isotropic log-concave distributions, by dimension, error and gamma, with the bound of Theorem
-    B.1 beside them. Writes tables and figures as `hedgerow theory beta` does.
+    B.1 beside them, and by the size of a batch. Writes tables and figures as `hedgerow theory beta` does.
     """
     _run("label-complexity", out, quick, engine, seed, as_json)
 

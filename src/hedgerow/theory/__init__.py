@@ -20,6 +20,7 @@ from hedgerow import checks
 from hedgerow.errors import InputError, StoreError
 from hedgerow.progress import Progress, watch
 from hedgerow.theory.algorithm import Plan, run_plan
+from hedgerow.theory.batch_sizes import BATCH_SIZES
 from hedgerow.theory.beta import measure_beta
 from hedgerow.theory.bridge import make_bridge
 from hedgerow.theory.hyperplanes import HYPERPLANES
@@ -35,7 +36,7 @@ __all__ = ["SAMPLERS", "STUDIES", "Plan", "Sampler", "measure_beta", "run_plan",
 
 STUDIES: Mapping[str, Sequence[Part]] = {
     "beta": (THRESHOLDS, CLUSTERS, SEGMENTS, RECTANGLES, HYPERPLANES),
-    "label-complexity": (LABEL_COMPLEXITY,),
+    "label-complexity": (LABEL_COMPLEXITY, BATCH_SIZES),
     "bridge": (make_bridge(),),
 }
 

@@ -110,6 +110,14 @@ def learn(state: State, points: Floats, truth: Floats) -> State:
     return State(whole, cone.center, cone)
 
 
+def take_round(
+    state: State, law: Distribution, band: float, gamma: float, k: int, sampler: Sampler, truth: Floats, rng: Generator
+) -> State:
+    """The state after one round: gamma k points in the band around w, of which the sampler chooses k to be labeled."""
+    pool = law.draw_band(state.w, band, math.ceil(gamma * k), rng)
+    return learn(state, pool[sample(sampler, pool, k, rng)], truth)
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
     """The state after a round of a plan, and the error of its separator."""
@@ -138,8 +146,7 @@ def follow_plan(plan: Plan, make_sampler: Callable[[State], Sampler], truth: Flo
     state = start(plan.d, rng)
     steps = []
     for i in range(1, plan.rounds + 1):
-        k = plan.batch(i)
-        pool = plan.law.draw_band(state.w, plan.band(i), math.ceil(plan.gamma * k), rng)
-        state = learn(state, pool[sample(make_sampler(state), pool, k, rng)], truth)
+        sampler = make_sampler(state)
+        state = take_round(state, plan.law, plan.band(i), plan.gamma, plan.batch(i), sampler, truth, rng)
         steps.append(Step(state, plan.law.measure_disagreement(state.w, truth).value))
     return steps

@@ -32,6 +32,10 @@ class Estimate:
         """The same, times a factor >= 0."""
         return Estimate(factor * self.value, factor * self.low, factor * self.high)
 
+    def describe(self, name: str) -> Row:
+        """As columns of a summary."""
+        return {name: self.value, f"{name} low": self.low, f"{name} high": self.high}
+
     @property
     def error(self) -> float:
         """Half of the interval's width."""
@@ -57,6 +61,11 @@ def group_rows(rows: Sequence[Row], columns: Sequence[str]) -> dict[tuple[Any, .
 def column(rows: Sequence[Row], name: str) -> list[float]:
     """The values of a column."""
     return [row[name] for row in rows]
+
+
+def estimate_mean(values: Sequence[float]) -> Estimate:
+    """The mean, with its interval."""
+    return _interval(float(np.mean(values)), _resample(values, 0))
 
 
 def estimate_ratio(ours: Sequence[float], uniform: Sequence[float], *, paired: bool = False) -> Estimate:

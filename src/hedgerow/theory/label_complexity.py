@@ -209,8 +209,13 @@ def _title(key: str) -> str:
 
 
 def _point(row: Row, key: str) -> Point:
-    name = "uniform (Margin)" if row["sampler"] == MARGIN else row["sampler"]
-    return name, _place(row, key), row["labels"], (row["labels high"] - row["labels low"]) / 2
+    error = (row["labels high"] - row["labels low"]) / 2
+    return name_sampler(row["sampler"]), _place(row, key), row["labels"], error
+
+
+def name_sampler(name: str) -> str:
+    """The name of a sampler in figures."""
+    return "uniform (Margin)" if name == MARGIN else name
 
 
 LABEL_COMPLEXITY = Part("label-complexity", list_cells, summarize, draw)
