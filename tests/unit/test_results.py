@@ -107,16 +107,10 @@ def test_files_leave_out_the_holdout_and_the_undecided_and_say_so(make: Make, tm
 
 
 def test_retired_rows_are_left_out(tmp_path: Path) -> None:
-    import sqlite3
-
     with begin(tmp_path, None) as campaign:
         ids = fill(campaign)
-    connection = sqlite3.connect(tmp_path / "campaign" / "campaign.db")
-    with connection:
-        sql = "INSERT INTO retired (row, reason, who, at) VALUES (?, 'asked to', 'eva', 0)"
-        connection.execute(sql, (int(ids[0][1:]),))
-    connection.close()
-    with Campaign.open(tmp_path / "campaign") as campaign:
+        (tmp_path / "gone.txt").write_text(f"{ids[0]}\n")
+        campaign.retire(tmp_path / "gone.txt", reason="asked to")
         done = campaign.export_labels(tmp_path / "labels.csv")
         assert (done.rows, done.left_out["retired"]) == (1, 1)
         assert ids[0] not in campaign.labels()["id"]

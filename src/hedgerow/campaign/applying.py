@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from hedgerow.campaign import verdicts
 from hedgerow.campaign.answers import NEVER, RETRACT
 from hedgerow.campaign.database import Database, last_event, now
-from hedgerow.campaign.tables import VOID
+from hedgerow.campaign.tables import VOID, WHOLE_ROW
 from hedgerow.campaign.verdicts import NO_VALUE, Numbers
+from hedgerow.errors import CampaignError
 
 NEW, CORRECTED, UNCHANGED, STALE, UNSOLICITED = range(5)
 OUTCOMES = ("new", "corrected", "unchanged", "stale", "unsolicited")
@@ -88,9 +89,10 @@ class Current:
 def apply(database: Database, connection: sa.Connection, incoming: Incoming, origin: Origin) -> Numbers:
     """Apply answers within a transaction of `write`; returns what became of each, places in `OUTCOMES`."""
     rows = np.unique(incoming.row)
-    past = _read_past(database, connection, rows)
+    past, meaning = _read_past(database, connection, rows), verdicts.read_meaning(connection)
+    _refuse_split(incoming, meaning)
     known = _read_known(database, connection, incoming, origin)
-    outcome, keep = _judge(incoming, past, known, origin)
+    outcome, keep = _judge(incoming, verdicts.restate(past, meaning), known, origin)
     tasks = verdicts.read_tasks(database, connection, rows)
     at = verdicts.find_places(incoming.row, incoming.class_, tasks.row, tasks.class_)
     # A void task is one that was taken back: whoever answers it was not asked.
@@ -101,9 +103,16 @@ def apply(database: Database, connection: sa.Connection, incoming: Incoming, ori
     first = last_event(connection) + 1
     _write(database, connection, incoming.take(kept), asked[kept], seq, origin)
     touched = np.unique(incoming.row[kept])
-    said = _merge(past, incoming.take(kept), seq, first, touched)
+    said = _merge(past, incoming.take(kept), seq, first, touched, meaning)
     verdicts.store(database, connection, said, touched, np.intersect1d(touched, past[:, 0]), tasks)
     return outcome
+
+
+def _refuse_split(incoming: Incoming, meaning: Numbers) -> None:
+    """Refuse answers whose class was split since they were read."""
+    split = meaning[(meaning[:, 0] == WHOLE_ROW) & (meaning[:, 2] == NO_VALUE), 1]
+    if len(split) and np.isin(incoming.value, split).any():
+        raise CampaignError("a class of these answers was just split: look at the classes, and answer again")
 
 
 # What is known before. Columns of the past: row, class, annotator, kind, value, event, seq, counts, said_at.
@@ -255,9 +264,11 @@ def _write(
     database.insert_many(connection, "event", COLUMNS, zip(*columns, strict=True))
 
 
-def _merge(past: Numbers, kept: Incoming, seq: Numbers, first: int, touched: Numbers) -> verdicts.Statements:
+def _merge(
+    past: Numbers, kept: Incoming, seq: Numbers, first: int, touched: Numbers, meaning: Numbers
+) -> verdicts.Statements:
     """The statements about the touched rows, with what was just written. first: the number of the first new event."""
     columns = (kept.row, kept.class_, kept.annotator, kept.kind, kept.value, first + np.arange(len(kept)), seq)
     fresh = np.column_stack(columns) if len(kept) else np.zeros((0, 7), np.int64)
     earlier = past[(past[:, 7] == 1) & np.isin(past[:, 0], touched)][:, :7]
-    return verdicts.last_statements(np.concatenate([earlier, fresh]))
+    return verdicts.last_statements(np.concatenate([earlier, fresh]), meaning)

@@ -35,7 +35,8 @@ class Task:
 FREE = f"""
 t.given + (SELECT count(*) FROM lease l WHERE l.task = t.id AND l.until > :now AND l.annotator <> :who) < t.wanted
 AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.task = t.id AND l.annotator = :who AND l.until > :now)
-AND coalesce((SELECT e.kind {verdicts.FROM}
+AND coalesce((SELECT CASE WHEN m."class" IS NULL OR m.to_class IS NOT NULL THEN e.kind ELSE {RETRACT} END
+              {verdicts.FROM} LEFT JOIN meaning m ON m."class" = e."class" AND m.value = coalesce(e.value, -1)
               WHERE e."row" = t."row" AND e."class" = t."class" AND e.annotator = :who AND {verdicts.COUNTS}
               ORDER BY e.seq DESC LIMIT 1), {RETRACT}) = {RETRACT}
 """

@@ -32,6 +32,7 @@ from hedgerow.campaign import (
     predictions,
     registering,
     results,
+    retiring,
     summaries,
     tables,
 )
@@ -48,6 +49,7 @@ from hedgerow.campaign.planning import Wish
 from hedgerow.campaign.predictions import Model, Reading
 from hedgerow.campaign.registering import READY, Given
 from hedgerow.campaign.results import Exported, Wanted
+from hedgerow.campaign.retiring import Retired
 from hedgerow.campaign.summaries import Asked, Entry, Status
 from hedgerow.campaign.verdicts import NO_VALUE
 from hedgerow.errors import CampaignError, InputError
@@ -162,6 +164,7 @@ class Campaign:
                     artifacts.check(artifact, verify=True)
             planning.clear(campaign._database)
             ingesting.rebuild(campaign._database)
+            retiring.redact(campaign._database, campaign._shelf)
         return campaign
 
     @staticmethod
@@ -216,6 +219,23 @@ class Campaign:
         """
         growth = Growth(pool, embeddings, pairs, holdout, content, id_column, seed, progress)
         return growing.grow(self._database, self._shelf, growth, self.folder / "work")
+
+    def retire(self, source: Any, *, reason: str | None = None, id_column: str | None = None) -> Retired:
+        """Retire rows, listed by id: they are never picked, their open tasks are void, and their labels are left out.
+
+        source: a table or file with a column of ids, or one id per line. What people said about the rows is kept, and
+        does not count. If interrupted, run it again.
+        """
+        return retiring.retire(self._database, self._holdings, source, reason=reason, id_column=id_column)
+
+    def purge(self, source: Any, *, reason: str | None = None, id_column: str | None = None) -> Retired:
+        """Retire rows and redact them: their ids and contents are removed from the files of the campaign.
+
+        Their embeddings stay, and so do the keys that labeling tools gave to answers. If interrupted, opening the
+        campaign finishes it.
+        """
+        held = self._holdings
+        return retiring.purge(self._database, self._shelf, held, source, reason=reason, id_column=id_column)
 
     # Verbs.
 

@@ -372,16 +372,26 @@ def begin_edition(connection: sa.Connection) -> None:
 
     Refused while a label file is half applied: its answers are counted in the order of the pool as it was.
     """
+    refuse_half(connection)
+    write_meta(connection, "edition", str(read_edition(connection) + 1))
+    bump(connection)
+
+
+def find_half(connection: sa.Connection) -> Any:
+    """The source of an ingest that is not finished; None if there is none."""
     table = tables.source
     half = sa.select(table.c.id, table.c.name).where(table.c.complete.is_(False), table.c.retracted_at.is_(None))
-    found = connection.execute(half.limit(1)).first()
+    return connection.execute(half.limit(1)).first()
+
+
+def refuse_half(connection: sa.Connection) -> None:
+    """Refuse to change the pool or the classes while an ingest is not finished."""
+    found = find_half(connection)
     if found is not None:
         raise CampaignError(
             f"the ingest of {found.name} (source {found.id}) is not finished: wait for it, run it again, or retract it "
             f"with `hedgerow campaign retract --source {found.id}`"
         )
-    write_meta(connection, "edition", str(read_edition(connection) + 1))
-    bump(connection)
 
 
 def last_event(connection: sa.Connection) -> int:

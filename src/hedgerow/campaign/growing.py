@@ -26,7 +26,7 @@ from hedgerow.campaign import artifacts, registering, tables
 from hedgerow.campaign import database as db
 from hedgerow.campaign.artifacts import Print, Shelf
 from hedgerow.campaign.database import Database
-from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdings
+from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdings, read_holdout
 from hedgerow.campaign.registering import HOLDOUT_STREAM, ROW_NUMBERS
 from hedgerow.clustering.assignment import Centroids
 from hedgerow.clustering.clusters import Clusters, cluster
@@ -298,15 +298,6 @@ def _draw_holdout(connection: sa.Connection, held: Holdings, growth: Growth, n: 
         return _Holdout(drawn, np.full(count, tables.WHOLE_ROW, np.int64), count)
     asked = np.isin(pairs.rows, np.append(drawn, read_holdout(connection)))
     return _Holdout(pairs.rows[asked].astype(np.int64), pairs.classes[asked].astype(np.int64), count)
-
-
-def read_holdout(connection: sa.Connection) -> Numbers:
-    """The rows of the holdout that were not retired."""
-    sql = (
-        "SELECT DISTINCT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout' AND NOT EXISTS "
-        "(SELECT 1 FROM retired r WHERE r.row = t.row) ORDER BY t.row"
-    )
-    return np.array(connection.execute(sa.text(sql)).scalars().all(), np.int64)
 
 
 def _finish(

@@ -270,6 +270,15 @@ def _read_segment(connection: sa.Connection, shelf: Shelf, row: Any) -> Segment:
     return Segment(row.id, row.first_row, row.n_rows, shelf.find(connection, row.pool), embeddings, clusters, pairs)
 
 
+def read_holdout(connection: sa.Connection) -> Numbers:
+    """The rows of the holdout that were not retired."""
+    sql = (
+        "SELECT DISTINCT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout' AND NOT EXISTS "
+        "(SELECT 1 FROM retired r WHERE r.row = t.row) ORDER BY t.row"
+    )
+    return np.array(connection.execute(sa.text(sql)).scalars().all(), np.int64)
+
+
 def _indices(places: Numbers) -> Any:
     import pyarrow as pa
 

@@ -349,7 +349,9 @@ def _open_batch(database: Database, connection: sa.Connection, number: int) -> N
     table = tables.batch
     connection.execute(sa.update(table).where(table.c.id == number).values(state=LIVE, planner=None, until=None))
     db.bump(connection)
-    # Rows that somebody answered between the selection and now.
+    # Rows that were retired, or that somebody answered, between the selection and now.
+    gone = f"UPDATE task SET state = {VOID} WHERE batch = :batch AND row IN (SELECT row FROM retired)"
+    connection.execute(sa.text(gone), {"batch": number})
     sql = "SELECT t.row FROM task t JOIN verdict v ON v.row = t.row AND v.class = t.class WHERE t.batch = :batch"
     answered = connection.execute(sa.text(sql), {"batch": number}).scalars().all()
     if answered:

@@ -80,6 +80,7 @@ def read_labels(database: Database, holdings: Holdings, wanted: Wanted) -> Found
         rounds = _read_rounds(connection, found)
         names = _read_names(connection, holdings)
         marks = _read_marks(connection, holdings.n)
+        retired = _count_retired(connection)
     decided = _are_decided(found, holdings)
     keep, left_out = _choose(found.row, marks, wanted, {HOW[how]: found.how == how for how in _undecided(holdings)})
     kept = Verdicts(*(column[keep] for column in vars(found).values()))
@@ -88,7 +89,16 @@ def read_labels(database: Database, holdings: Holdings, wanted: Wanted) -> Found
     columns["how"] = _list_names(HOW)[kept.how]
     columns |= {"support": kept.support, "given": kept.given, "round": rounds[keep]}
     columns["split"] = _list_names((TRAIN, HOLDOUT))[marks.holdout[kept.row].astype(np.int64)]
-    return Found(columns, left_out)
+    return Found(columns, left_out | ({RETIRED: retired} if retired else {}))
+
+
+def _count_retired(connection: sa.Connection) -> int:
+    """The retired rows, or pairs of them, that people have answered: they have no verdict any more."""
+    sql = (
+        'SELECT count(*) FROM (SELECT DISTINCT e."row", e."class" FROM event e JOIN retired r ON r."row" = e."row") AS '
+        "answered"
+    )
+    return int(connection.execute(sa.text(sql)).scalar_one())
 
 
 def _undecided(holdings: Holdings) -> list[int]:
@@ -139,7 +149,7 @@ def read_votes(database: Database, holdings: Holdings, wanted: Wanted) -> Found:
         f"coalesce(e.said_at, {NEVER}) {verdicts.FROM} WHERE {verdicts.COUNTS}"
     )
     with database.read() as connection:
-        whole = verdicts.take_last(verdicts.fetch_numbers(connection, sql, 8))
+        whole = verdicts.take_last(verdicts.fetch_numbers(connection, sql, 8), verdicts.read_meaning(connection))
         people = {row.id: row.name for row in connection.execute(sa.select(tables.annotator))}
         names = _read_names(connection, holdings)
         marks = _read_marks(connection, holdings.n)

@@ -17,7 +17,7 @@ from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.asking import Task
 from hedgerow.campaign.budget import Budget, count_costs
 from hedgerow.campaign.database import Database
-from hedgerow.campaign.holdings import PAIRS, Holdings
+from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdout
 from hedgerow.campaign.planning import require_batch
 from hedgerow.campaign.predictions import UNKNOWN_CLASS, find_model, load_predictions
 from hedgerow.campaign.tables import STATES
@@ -64,15 +64,17 @@ class Status:
     annotators: Mapping[str, int]
     sources: tuple[Mapping[str, Any], ...]
     budget: Budget
+    retired: int
 
     def to_json(self) -> dict[str, Any]:
         """The same in plain types."""
         return asdict(self) | {"budget": self.budget.to_json()}
 
     def __str__(self) -> str:
+        retired = f" ({self.retired:,} retired)" if self.retired else ""
         clusters = "" if self.clusters is None else f", {self.clusters:,} clusters"
         lines = [
-            f"{self.kind} campaign: {self.rows:,} rows{clusters}, holdout {self.holdout:,}",
+            f"{self.kind} campaign: {self.rows:,} rows{retired}{clusters}, holdout {self.holdout:,}",
             f"classes  {', '.join(self.classes)}",
         ]
         lines += [f"model    {one['name']}: {one['rows']:,} predictions" for one in self.models]
@@ -100,15 +102,14 @@ def read_status(database: Database, holdings: Holdings) -> Status:
             "ORDER BY a.name",
         )
         sources = connection.execute(sa.select(tables.source).order_by(tables.source.c.id)).all()
-        holdout = connection.execute(
-            sa.text("SELECT count(DISTINCT t.row) FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout'")
-        ).scalar_one()
+        holdout = len(read_holdout(connection))
+        retired = connection.execute(sa.text("SELECT count(*) FROM retired")).scalar_one()
         batches = _read_batches(connection)
         budget = count_costs(connection)
     return Status(
         holdings.kind,
         holdings.n,
-        int(holdout),
+        holdout,
         tuple(holdings.classes.values()),
         None if holdings.labels is None else len(np.unique(holdings.labels)),
         tuple({"name": row.name, "rows": row.rows, "metrics": json.loads(row.metrics)} for row in models),
@@ -121,6 +122,7 @@ def read_status(database: Database, holdings: Holdings) -> Status:
             for row in sources
         ),
         budget,
+        int(retired),
     )
 
 

@@ -6,7 +6,12 @@ retraction, do not. A statement may be an answer or "none of these" (votes), "un
 retraction, which takes back the person's earlier statement.
 
 The verdict is the value with the most votes; a tie is a dispute, and so is "broken" beside votes. What nobody answered
-has no verdict.
+has no verdict, and neither has a row that was retired.
+
+When classes are merged or split, what people said stays as it is, and a small table says what it means now: a vote for
+a merged class is one for the class it was merged into; one for a class that was split is as if nothing had been said.
+Of pairs, a yes to a merged class is a yes to the other, whatever the person said about that one before the merge; a no
+says nothing about it.
 """
 
 import itertools
@@ -19,9 +24,10 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from hedgerow.campaign.answers import ADJUDICATE, ANSWER, BROKEN, NONE_OF_THESE, UNSURE
+from hedgerow.campaign import tables
+from hedgerow.campaign.answers import ADJUDICATE, ANSWER, BROKEN, NONE_OF_THESE, RETRACT, UNSURE
 from hedgerow.campaign.database import Database
-from hedgerow.campaign.tables import ANSWERED, CLOSED, DISPUTED, OPEN, PLANNING, SETTLED, VOID
+from hedgerow.campaign.tables import ANSWERED, CLOSED, DISPUTED, OPEN, PLANNING, SETTLED, VOID, WHOLE_ROW
 
 Numbers = npt.NDArray[np.int64]
 NO_VALUE = np.iinfo(np.int64).min
@@ -63,7 +69,7 @@ def read_statements(database: Database, connection: sa.Connection, rows: Any) ->
     among = database.among("e.row", "rows")
     sql = f"SELECT e.row, e.class, e.annotator, e.kind, e.value, e.id, e.seq {FROM} WHERE {COUNTS} AND {among}"
     found = connection.execute(sa.text(sql), {"rows": database.listed(rows)}).all()
-    return last_statements(as_numbers(found, 7))
+    return last_statements(as_numbers(found, 7), read_meaning(connection))
 
 
 def as_numbers(found: Sequence[Any], width: int) -> Numbers:
@@ -79,18 +85,64 @@ def fetch_numbers(connection: sa.Connection, sql: str, width: int) -> Numbers:
     return np.fromiter(itertools.chain.from_iterable(found), np.int64).reshape(-1, width)
 
 
-def last_statements(whole: Numbers) -> Statements:
+def last_statements(whole: Numbers, meaning: Numbers) -> Statements:
     """The last of each person, from the columns row, class, annotator, kind, value, event and seq."""
-    return Statements(*(np.ascontiguousarray(column) for column in take_last(whole).T[:6]))
+    return Statements(*(np.ascontiguousarray(column) for column in take_last(whole, meaning).T[:6]))
 
 
-def take_last(whole: Numbers) -> Numbers:
-    """The lines with the last statement of each person; the first columns are as in `last_statements`."""
-    whole = whole[np.lexsort((whole[:, 6], whole[:, 2], whole[:, 1], whole[:, 0]))]
+def take_last(whole: Numbers, meaning: Numbers) -> Numbers:
+    """The lines with the last statement of each person, in the classes of now; columns as above, and perhaps more.
+
+    meaning: see `read_meaning`.
+    """
+    whole = _keep_last(whole, whole[:, 6])
+    at = _find_meaning(whole[:, 1], whole[:, 4], meaning)
+    changed = at >= 0
+    if not changed.any():
+        return whole
+    to_class, to_value, upto = np.where(changed[:, None], meaning[at, 2:], NO_VALUE).T
+    order = 2 * whole[:, 5]
+    order[upto != NO_VALUE] = 2 * upto[upto != NO_VALUE] + 1
+    whole[changed, 1], whole[changed, 4] = to_class[changed], to_value[changed]
+    says = ~changed | (to_class != NO_VALUE)
+    return _keep_last(whole[says], order[says])
+
+
+def _keep_last(whole: Numbers, order: Numbers) -> Numbers:
+    """The last of each row, class and annotator, ordered by these."""
+    whole = whole[np.lexsort((order, whole[:, 2], whole[:, 1], whole[:, 0]))]
     last = np.ones(len(whole), np.bool_)
     last[:-1] = (whole[1:, :3] != whole[:-1, :3]).any(axis=1)
     taken: Numbers = whole[last]
     return taken
+
+
+# What statements mean since classes changed.
+
+
+def read_meaning(connection: sa.Connection) -> Numbers:
+    """The columns class, value (-1 for none), to_class, to_value and upto, ordered; NO_VALUE where one is absent."""
+    table = tables.meaning
+    columns = (table.c["class"], table.c.value, table.c.to_class, table.c.to_value, table.c.upto)
+    return as_numbers(connection.execute(sa.select(*columns).order_by(*columns[:2])).all(), 5)
+
+
+def _find_meaning(classes: Numbers, values: Numbers, meaning: Numbers) -> Numbers:
+    """The place of each class and value in the table of meanings; -1 if it means what it says."""
+    plain = np.where(values == NO_VALUE, -1, values)
+    return find_places(classes - WHOLE_ROW, plain, meaning[:, 0] - WHOLE_ROW, meaning[:, 1])
+
+
+def restate(whole: Numbers, meaning: Numbers) -> Numbers:
+    """Statements about whole rows (columns as above) in the values of now; one that says nothing is taken back."""
+    at = _find_meaning(whole[:, 1], whole[:, 4], meaning)
+    changed = (at >= 0) & (whole[:, 1] == WHOLE_ROW)
+    if not changed.any():
+        return whole
+    whole = whole.copy()
+    whole[changed, 4] = meaning[at[changed], 3]
+    whole[changed & (whole[:, 4] == NO_VALUE), 3] = RETRACT
+    return whole
 
 
 def decide(said: Statements) -> Verdicts:
@@ -175,7 +227,10 @@ def find_states(verdicts: Verdicts, wanted: Numbers, live: npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """The newest task of each of some rows or pairs, ordered by row and class. live: its batch is not closed."""
+    """The newest task of each of some rows or pairs, ordered by row and class. live: its batch is not closed.
+
+    ended: its batch was cancelled, its row retired, or its class split; it stays as it is.
+    """
 
     id: Numbers
     row: Numbers
@@ -184,7 +239,7 @@ class Tasks:
     given: Numbers
     state: Numbers
     live: npt.NDArray[np.bool_]
-    cancelled: npt.NDArray[np.bool_]
+    ended: npt.NDArray[np.bool_]
 
     def about(self, rows: Numbers) -> "Tasks":
         """Those about some of the rows."""
@@ -215,9 +270,11 @@ def read_tasks(database: Database, connection: sa.Connection, rows: Any) -> Task
     last = np.ones(len(whole), np.bool_)
     last[:-1] = (whole[1:, 1:3] != whole[:-1, 1:3]).any(axis=1)
     task, row, class_, wanted, given, state, batch = (np.ascontiguousarray(part) for part in whole[last].T)
-    live = ~np.isin(batch, [row.id for row in batches if row.state == CLOSED])
-    cancelled = np.isin(batch, [row.id for row in batches if row.outcome == "cancelled"])
-    return Tasks(task, row, class_, wanted, given, state, live, cancelled)
+    live = ~np.isin(batch, [one.id for one in batches if one.state == CLOSED])
+    split = connection.execute(sa.text('SELECT id FROM "class" WHERE split_at IS NOT NULL')).scalars().all()
+    ended = np.isin(batch, [one.id for one in batches if one.outcome == "cancelled"])
+    ended |= np.isin(class_, split) | np.isin(row, find_retired(database, connection, rows))
+    return Tasks(task, row, class_, wanted, given, state, live, ended)
 
 
 def find_places(rows: Numbers, classes: Numbers, among_rows: Numbers, among_classes: Numbers) -> Numbers:
@@ -247,7 +304,7 @@ def store(
 
     tasks: the newest about these rows, if they are known.
     """
-    verdicts = decide(said)
+    verdicts = _drop_retired(database, connection, decide(said))
     if len(before):
         gone = sa.text(f"DELETE FROM verdict WHERE {database.among('row', 'rows')}")
         connection.execute(gone, {"rows": database.listed(before)})
@@ -264,6 +321,22 @@ def store(
     _refresh_tasks(database, connection, rows, verdicts, tasks)
 
 
+def _drop_retired(database: Database, connection: sa.Connection, verdicts: Verdicts) -> Verdicts:
+    """The verdicts without those about retired rows."""
+    gone = find_retired(database, connection, verdicts.row)
+    if not len(gone):
+        return verdicts
+    kept = ~np.isin(verdicts.row, gone)
+    return Verdicts(*(column[kept] for column in vars(verdicts).values()))
+
+
+def find_retired(database: Database, connection: sa.Connection, rows: Any) -> Numbers:
+    """Those of some rows that were retired."""
+    sql = f"SELECT row FROM retired WHERE {database.among('row', 'rows')}"
+    found = connection.execute(sa.text(sql), {"rows": database.listed(rows)}).scalars().all()
+    return np.array(found, np.int64)
+
+
 def _refresh_tasks(
     database: Database, connection: sa.Connection, rows: Numbers, verdicts: Verdicts, tasks: Tasks | None
 ) -> None:
@@ -275,8 +348,8 @@ def _refresh_tasks(
     chosen = Verdicts(*(column[at[answered]] for column in vars(verdicts).values()))
     given[answered] = chosen.given
     state[answered] = find_states(chosen, tasks.wanted[answered], tasks.live[answered])
-    # A task of a cancelled batch stays void: whoever answers it was not asked.
-    changed = ((given != tasks.given) | (state != tasks.state)) & ~tasks.cancelled
+    # Whoever answers a task that has ended was not asked.
+    changed = ((given != tasks.given) | (state != tasks.state)) & ~tasks.ended
     for pair in np.unique(np.column_stack([given[changed], state[changed]]), axis=0).tolist():
         same = changed & (given == pair[0]) & (state == pair[1])
         sql = f"UPDATE task SET given = :given, state = :state WHERE {database.among('id', 'tasks')}"

@@ -1,12 +1,15 @@
 """The commands of `hedgerow campaign` that change the pool or its classes: each is one method of `Campaign`."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hedgerow.cli.app import IdColumn, Json, Seed, report
 from hedgerow.cli.campaigns import Database, Folder, open_campaign
 from hedgerow.progress import watch
+
+if TYPE_CHECKING:
+    from hedgerow.campaign.retiring import Retired
 
 
 def grow(
@@ -45,3 +48,44 @@ def grow(
     clusters = "" if done.new_clusters is None else f"{done.new_clusters:,} new clusters, "
     line = f"{done.rows:,} rows from row {done.first:,} on: {clusters}{done.holdout:,} of them in the holdout"
     report(as_json, vars(done), line)
+
+
+Rows = Annotated[str, typer.Argument(metavar="FILE", help="Rows by id: a table, or text with one id per line.")]
+Reason = Annotated[str | None, typer.Option(help="Why, for the record.")]
+
+
+def retire(
+    folder: Folder,
+    rows: Rows,
+    reason: Reason = None,
+    id_column: IdColumn = None,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Retire rows: they are never picked, nobody is asked about them, and their labels are left out of exports."""
+    with open_campaign(folder, database) as campaign:
+        done = campaign.retire(rows, reason=reason, id_column=id_column)
+    report(as_json, vars(done), f"{done.rows:,} rows retired{_tell_others(done)}")
+
+
+def purge(
+    folder: Folder,
+    rows: Rows,
+    reason: Reason = None,
+    id_column: IdColumn = None,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Retire rows and remove their ids and contents from the campaign's files.
+
+    Their embeddings and what people said about them stay, by row number. Files of yours stay as they are.
+    """
+    with open_campaign(folder, database) as campaign:
+        done = campaign.purge(rows, reason=reason, id_column=id_column)
+    report(as_json, vars(done), f"{done.rows + done.before:,} rows purged{_tell_others(done)}")
+
+
+def _tell_others(done: "Retired") -> str:
+    parts = [(done.before, "retired before"), (done.unknown, "not in the pool")]
+    listed = ", ".join(f"{count:,} {what}" for count, what in parts if count)
+    return f" ({listed})" if listed else ""
