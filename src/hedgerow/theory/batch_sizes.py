@@ -19,7 +19,7 @@ from hedgerow.theory.parts import Part
 SIZES = (4, 8, 16, 32, 64, 128, 256)  # k
 QUICK_SIZES = (8, 32)
 SAMPLERS_HERE = (*PRACTICE, "volume")
-TRIALS = 100  # the labels needed vary by about a fifth from trial to trial: an interval of +-0.05 for beta
+TRIALS = 60  # the labels needed vary by about a fifth from trial to trial: an interval of +-0.07 for beta
 AT_ONCE = 10  # trials per cell
 MOST_ROUNDS = 60  # a band is then narrower than what can be measured
 

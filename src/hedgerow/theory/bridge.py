@@ -50,7 +50,7 @@ WHOLE = "uniform, whole pool"
 JUDGED = 2000  # unlabeled rows on which heads are compared
 COMPONENTS = 64  # of CIFAR-10's 1,280 features: the samplers and heads see a space of small dimension, as in section 4
 COMPONENT_ROWS = 10_000  # that the components are computed from
-TRIALS = 100  # per dataset; an earlier run of 20 to 30 had intervals of correlations of about +-0.2, which this halves
+TRIALS = 60  # per dataset; an earlier run of 20 to 30 had intervals of correlations of about +-0.2: now about +-0.14
 AT_ONCE = 10  # trials per cell
 SIDE = 96  # pixels to which the images are enlarged
 

@@ -42,7 +42,7 @@ MARGIN = "uniform"  # Cluster-MarginV with this sampler is the Margin Algorithm
 FACTORS = (0.2, 0.3, 0.45, 0.7, 1.0)
 # Trials by d, for each setting, sampler and factor. With 30, an earlier run had intervals of beta of about +-0.25
 # (d = 4), +-0.08 (8, and twice that for eps of 0.1), +-0.07 (16) and +-0.04 (32).
-TRIALS = {4: 300, 8: 90, 16: 60, 32: 30}
+TRIALS = {4: 200, 8: 60, 16: 40, 32: 20}
 AT_ONCE = 10  # trials per cell
 NEAREST = 4  # factors that the line goes through
 RESAMPLES = 400
