@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import faults
-from hedgerow import Campaign, CampaignError
+import postgres
+from hedgerow import Campaign
 from hedgerow.campaign import ingesting, planning
 
 WORKER = """
@@ -29,23 +30,31 @@ with Campaign.open(folder, database=url) as campaign:
 
 @pytest.mark.parametrize("verb", faults.VERBS)
 def test_a_killed_command_leaves_a_whole_campaign(tmp_path: Path, verb: str) -> None:
-    faults.write_pool(tmp_path)
-    if verb == "init":
-        killed, _ = faults.kill(tmp_path, verb, 0, 1.0)
-        assert killed
-        try:
-            faults.begin(tmp_path).close_files()
-        except CampaignError as error:
-            assert "holds a campaign already" in str(error)  # noqa: PT017 - it may have been done already
-        faults.check(tmp_path)
-        return
-    with faults.begin(tmp_path) as campaign:
+    kills = faults.Kills(tmp_path, seed=sum(verb.encode()))
+    kills.begin()
+    with Campaign.open(tmp_path / "campaign") as campaign:
         campaign.next(30, strategy="random")
-        if verb == "retract":
-            campaign.ingest(faults.make_answers(5))
-    for delay in (0.0, 0.02, 0.06):
-        faults.kill(tmp_path, verb, int(delay * 100), delay)
-        faults.check(tmp_path)
+        campaign.ingest(faults.make_answers(5))
+    for number in range(3):
+        kills.kill(verb, number)
+    assert kills.kills.total() + kills.ended.total() == 3
+
+
+def test_a_killed_init_is_run_again(tmp_path: Path) -> None:
+    steps = faults.count_init(tmp_path / "whole")
+    killed = [faults.kill_init(tmp_path / f"{step}", step) for step in (1, steps // 3, 2 * steps // 3, steps)]
+    assert all(killed)
+
+
+@pytest.mark.parametrize("verb", ["next", "ingest", "answer", "grow"])
+def test_a_killed_command_leaves_a_whole_campaign_on_postgresql(
+    tmp_path: Path, verb: str, server: postgres.Server
+) -> None:
+    kills = faults.Kills(tmp_path, seed=1, url=server.create(f"kills_{verb}"))
+    kills.begin()
+    for number in range(3):
+        kills.kill(verb, number)
+    assert kills.kills.total() + kills.ended.total() == 3
 
 
 def test_an_interrupted_ingest_continues_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
