@@ -7,11 +7,11 @@ experiments/advice.py writes; the advice is what the present rules make of them.
 """
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from generated import fill_parts
 from hedgerow.advice import Advice, give_advice
 from hedgerow.advice.records import Measurements, read_measurements
 from hedgerow.advice.rules import NOTES, RULES, Condition, Rule
@@ -20,14 +20,13 @@ from hedgerow.advice.wording import SHORT, name_choice, show_value
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "advise.md"
 STORED = HERE.parent / "experiments" / "advice.json"
-PART = re.compile(r"(?P<open><!-- generated: (?P<name>[\w/-]+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL)
 UNITS = {("row",): "rows", ("pair",): "pairs", ("row", "pair"): "both"}
 MEASURED = ("labels_per_class", "batch_to_labels", "margin_sharing", "chance_sharing", "agreement", "tightness")
 
 
 def text() -> str:
     """The page with its generated parts."""
-    return PART.sub(lambda found: f"{found['open']}\n{_make(found['name'])}\n\n{found['close']}", PAGE.read_text())
+    return fill_parts(PAGE.read_text(), _make)
 
 
 def _make(name: str) -> str:

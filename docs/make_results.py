@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from generated import FIGURES, fill_parts, frame, write_figures
 from hedgerow.experiments.claims import BY_CLUSTERS, CIFAR, CLAIMS, OPEN_IMAGES, SVHN, Claim
 from hedgerow.experiments.findings import (
     EQUIVALENCE,
@@ -46,17 +47,15 @@ from hedgerow.experiments.pages import (
 )
 from hedgerow.experiments.recipes import list_recipes, load_recipe
 from hedgerow.experiments.records import list_settings, load_summary, read_summary, restore_checks, restore_rounds
-from hedgerow.report import draw_curves, frame_figure
+from hedgerow.report import draw_curves
 from hedgerow.report.figures import Point as Mark
 from marks import fill
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "experiments" / "results"
 PREVIEW = HERE.parent / "experiments" / "controls-preview.json"  # not of a recipe: what a separate run measured
-FIGURES = HERE / "figures"
 OVERVIEW = HERE / "results.md"
 PAGES = HERE / "results"
-PART = re.compile(r"(?P<open><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL)
 ORDER = (
     "cifar10", "cifar100", "svhn", "ablation-badge", "ablation-clusters", "covtype", "sweep-digits",
     "wordlangs", "wordlangs-million", "wordlangs-typos", "wordlangs-distinct", "delicious", "bibtex", "tmc2007",
@@ -95,10 +94,7 @@ def text(path: Path) -> str:
     """A page with its generated parts and its marked numbers as the result files have them."""
     parts = OVERVIEW_PARTS if path == OVERVIEW else RECIPE_PARTS
     given = load_all() if path == OVERVIEW else read(path.stem)
-    page = PART.sub(
-        lambda found: f"{found['open']}\n{parts[found['name']](given)}\n\n{found['close']}", path.read_text()
-    )
-    return fill(page)
+    return fill(fill_parts(path.read_text(), lambda name: parts[name](given)))
 
 
 def pages() -> list[Path]:
@@ -396,13 +392,7 @@ def draw(result: dict[str, Any]) -> dict[str, str]:
     for of, marks in result["sweep"].items():
         points = [(one["series"], one["x"], one["y"], one["error"]) for one in marks]
         drawn[f"{name}-sweep-{of.split()[0]}.svg"] = draw_curves(points, y=label, x="labels per batch", log=True)
-    return {file: add_background(frame_figure(figure)) for file, figure in drawn.items()}
-
-
-def add_background(figure: str) -> str:
-    """The figure on the page color of its own scheme, so that it is legible on a page of the other one too."""
-    head, rest = figure.split("</style>", 1)
-    return f'{head}</style><rect width="100%" height="100%" rx="6" fill="var(--page)"/>{rest}'
+    return {file: frame(figure) for file, figure in drawn.items()}
 
 
 OVERVIEW_PARTS: dict[str, Callable[[list[dict[str, Any]]], str]] = {
@@ -423,16 +413,11 @@ RECIPE_PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
 def main() -> None:
     """Refresh pages and figures; figures of results that are gone are removed."""
     assert set(ORDER) == set(list_recipes()), "every recipe has its place in the order of the page"
-    FIGURES.mkdir(exist_ok=True)
     for name in ORDER:
         if (path := RESULTS / f"{name}.json").is_file():
             refresh(path)
     drawn = {file: figure for result in load_all() for file, figure in draw(result).items()}
-    for path in FIGURES.glob("*.svg"):
-        if path.name not in drawn and not path.name.startswith(DRAWN_ELSEWHERE):
-            path.unlink()
-    for file, figure in drawn.items():
-        (FIGURES / file).write_text(figure)
+    write_figures(drawn, FIGURES, mine=lambda name: not name.startswith(DRAWN_ELSEWHERE))
     for path in pages():
         path.write_text(text(path))
 

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from generated import FIGURES, fill_parts, frame, write_figures
 from hedgerow.experiments.findings import EQUIVALENCE, Comparison, Family, compare_pair, measure_area, reach
-from hedgerow.report import draw_intervals, frame_figure
-from make_results import PART, add_background, mark, table
+from hedgerow.report import draw_intervals
+from make_results import mark, table
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "savings.md"
-FIGURES = HERE / "figures"
 RESULTS = HERE.parent / "experiments" / "savings.json"
 SHUFFLED = "shuffled clusters"
 OTHERS = ("margin", "random", SHUFFLED)
@@ -381,7 +381,7 @@ def draw() -> dict[str, str]:
     """File name -> SVG of every figure of the page."""
     drawn = {f"savings-{axis}.svg": draw_axis(axis) for axis in AXES if entries(axis)}
     drawn["savings-gains.svg"] = draw_gains()
-    return {file: add_background(frame_figure(figure)) for file, figure in drawn.items()}
+    return {file: frame(figure) for file, figure in drawn.items()}
 
 
 # The page.
@@ -410,18 +410,12 @@ def text() -> str:
     parts = {f"axis-{axis}": lambda axis=axis: tabulate_axis(axis) for axis in AXES}
     parts |= {"family": describe_family, "redundancy": tabulate_redundancy, "drawn": tabulate_drawn}
     parts |= {"threshold": tabulate_threshold}
-    page = PART.sub(lambda found: f"{found['open']}\n{parts[found['name']]()}\n\n{found['close']}", PAGE.read_text())
-    return NUMBER.sub(fill_number, page)
+    return NUMBER.sub(fill_number, fill_parts(PAGE.read_text(), lambda name: parts[name]()))
 
 
 def main() -> None:
     """Refresh the page and its figures."""
-    drawn = draw()
-    for path in FIGURES.glob("savings-*.svg"):
-        if path.name not in drawn:
-            path.unlink()
-    for file, figure in drawn.items():
-        (FIGURES / file).write_text(figure)
+    write_figures(draw(), FIGURES, mine=lambda name: name.startswith("savings-"))
     PAGE.write_text(text())
 
 

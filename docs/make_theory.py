@@ -7,29 +7,27 @@ The page is written by hand, except for marked numbers (marks.py) and parts from
 `<!-- end -->`.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hedgerow.report import frame_figure
+from generated import FIGURES as ALL_FIGURES
+from generated import fill_parts, frame, write_figures
 from hedgerow.theory import STUDIES
 from hedgerow.theory.measurements import Row, read_rows, write_rows
 from hedgerow.theory.parts import Part
-from make_results import add_background, table
+from make_results import table
 from marks import fill
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "theory.md"
 TABLES = HERE.parent / "experiments" / "theory"
-FIGURES = HERE / "figures" / "theory"
-PART = re.compile(r"(?P<open><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<close><!-- end -->)", re.DOTALL)
+FIGURES = ALL_FIGURES / "theory"
 
 
 def text() -> str:
     """The page with its generated parts and its marked numbers as the tables have them."""
-    made = PART.sub(lambda found: f"{found['open']}\n{PARTS[found['name']]()}\n\n{found['close']}", PAGE.read_text())
-    return fill(made)
+    return fill(fill_parts(PAGE.read_text(), lambda name: PARTS[name]()))
 
 
 def list_parts() -> list[Part]:
@@ -45,7 +43,7 @@ def read(name: str) -> list[Row]:
 def draw(part: Part) -> dict[str, str]:
     """File name -> SVG of the figures of a part."""
     figures = part.draw(read(part.table))
-    return {f"{part.table}-{name}.svg": add_background(frame_figure(figure)) for name, figure in figures.items()}
+    return {f"{part.table}-{name}.svg": frame(figure) for name, figure in figures.items()}
 
 
 def show(value: Any, decimals: int = 3) -> str:
@@ -195,16 +193,11 @@ PARTS: dict[str, Callable[[], str]] = {
 
 def main() -> None:
     """Refresh summaries, figures and the page; figures of parts that are gone are removed."""
-    FIGURES.mkdir(parents=True, exist_ok=True)
     drawn: dict[str, str] = {}
     for part in list_parts():
         write_rows(TABLES / f"{part.table}-summary.csv", part.summarize(read_rows(TABLES / f"{part.table}.csv")))
         drawn |= draw(part)
-    for path in FIGURES.glob("*.svg"):
-        if path.name not in drawn:
-            path.unlink()
-    for file, figure in drawn.items():
-        (FIGURES / file).write_text(figure)
+    write_figures(drawn, FIGURES)
     PAGE.write_text(text())
 
 

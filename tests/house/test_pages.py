@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tree
 
+import generated
 import make_advice
 import make_benchmarks
 import make_cli
@@ -144,7 +145,7 @@ def test_pages_of_results_are_fresh(page):
 
 @pytest.mark.parametrize("page", make_results.pages(), ids=page_name)
 def test_scores_in_the_prose_of_results_are_marked(page):
-    prose = make_results.PART.sub("", tree.prose(page))
+    prose = generated.PART.sub("", tree.prose(page))
     bare = SCORE.findall(marks.MARKED.sub("", prose))
     assert not bare, f"{page.name} gives {bare} without naming the result (CONTRIBUTING.md says how)"
 
@@ -158,7 +159,7 @@ def test_figures_of_the_theory_are_fresh(part):
 
 
 def test_numbers_of_the_theory_are_marked():
-    prose = make_theory.PART.sub("", tree.prose(make_theory.PAGE))
+    prose = generated.PART.sub("", tree.prose(make_theory.PAGE))
     bare = set(re.findall(r"(?<![\w.])\d\.\d\d+", marks.MARKED.sub("", prose)))
     assert bare <= {"1.25"}, (
         "a measured number names its table (CONTRIBUTING.md says how)"
@@ -188,7 +189,7 @@ def test_every_generator_is_checked():
 
 @pytest.mark.parametrize("page", [page for page in tree.pages() if page.name not in GENERATED], ids=page_name)
 def test_measured_numbers_have_a_result_behind_them(page):
-    text = make_results.PART.sub("", tree.prose(page))
+    text = generated.PART.sub("", tree.prose(page))
     assert marks.fill(text) == text, "run `make docs`: a number is not the one in its result file"
     bare = MEASURED.findall(marks.MARKED.sub("", text))
     assert not bare, f"{page.name} gives {bare} without naming the result (CONTRIBUTING.md says how)"
