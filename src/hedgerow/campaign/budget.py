@@ -117,14 +117,21 @@ _WAITING = (
 )
 
 
+def find_budget(connection: sa.Connection) -> Budget | None:
+    """The budget, if one is set; without one nothing is counted, which would take a second for a million answers."""
+    return None if _read_limit(connection).limit is None else count_costs(connection)
+
+
 def _read_limit(connection: sa.Connection) -> Limit:
     found = read_meta(connection, KEY)
     return Limit() if found is None else Limit(**json.loads(found))
 
 
-def refuse_beyond(budget: Budget, answers: int) -> None:
+def refuse_beyond(database: Database, answers: int) -> None:
     """Refuse to ask for more answers than are left."""
-    if budget.left is None or budget.limit is None or not answers:
+    with database.read() as connection:
+        budget = find_budget(connection)
+    if budget is None or budget.left is None or budget.limit is None:
         return
     cost = answers * (budget.each or 0.0)
     if budget.left <= 0 or cost > budget.left + ROUNDING * budget.limit:

@@ -33,6 +33,7 @@ from hedgerow.campaign import (
     registering,
     results,
     retiring,
+    spreading,
     summaries,
     tables,
 )
@@ -50,6 +51,7 @@ from hedgerow.campaign.predictions import Model, Reading
 from hedgerow.campaign.registering import READY, Given
 from hedgerow.campaign.results import Exported, Wanted
 from hedgerow.campaign.retiring import Retired
+from hedgerow.campaign.spreading import Rule, Spread
 from hedgerow.campaign.summaries import Asked, Entry, Status
 from hedgerow.campaign.verdicts import NO_VALUE
 from hedgerow.errors import CampaignError, InputError
@@ -142,7 +144,12 @@ class Campaign:
         with campaign._close_on_error():
             registering.start(campaign._database, given)
             _pair(path, campaign._database)
-            registering.run(campaign._database, campaign._shelf, given, work)
+            try:
+                registering.run(campaign._database, campaign._shelf, given, work)
+            except InputError:  # nothing to be continued: the arguments must be others
+                registering.forget(campaign._database)
+                shutil.rmtree(work, ignore_errors=True)
+                raise
             shutil.rmtree(work, ignore_errors=True)
         return campaign
 
@@ -424,15 +431,42 @@ class Campaign:
         """The tasks of a batch by column, in pick order: ids, contents, clusters, margins, guesses, states."""
         return summaries.read_batch(self._database, self._shelf, self._holdings, number)
 
-    def labels(self, *, split: str = results.ALL) -> dict[str, Any]:
+    def spread(
+        self,
+        *,
+        purity: float = 0.95,
+        least: int = 3,
+        max_error: float = 0.05,
+        unmeasured: bool = False,
+        trial: bool = False,
+    ) -> Spread:
+        """Carry labels from people's examples to the rest of pure clusters; see `labels(spread=True)`.
+
+        purity: the share of a cluster's labeled rows that must agree; least: how many there must be. The error is
+        estimated on the holdout, and its 95% interval must end below max_error; unmeasured: go on where the holdout is
+        too small to tell. trial: say what would be done, and keep nothing. A new run replaces the one before.
+        """
+        rule = spreading.check_rule(Rule(purity, least, max_error, unmeasured))
+        return spreading.spread(self._database, self._shelf, self._holdings, rule, trial=trial)
+
+    def spreads(self) -> list[Spread]:
+        """The runs of `spread`, oldest first, each with how often people contradicted it later."""
+        return spreading.list_runs(self._database, self._shelf, self._holdings)
+
+    def undo_spread(self, run: int) -> None:
+        """Take a run of `spread` out of use; the one before it is in use again."""
+        spreading.undo(self._database, run)
+
+    def labels(self, *, split: str = results.ALL, spread: bool = False) -> dict[str, Any]:
         """The verdicts by column, in the order of the pool: id, row, class (of pairs), label, how, support, given,
         round, split.
 
         label: a name; a tuple of names (multi-label); 0 or 1 (pairs); None where people named no class. round: 1
         without a model, 2 with the first one, ...; 0 for the holdout and what nobody asked for. split: "train",
-        "holdout" or "all".
+        "holdout" or "all". spread: also labels that `spread` carried over, where nobody said anything.
         """
-        return results.read_labels(self._database, self._holdings, Wanted(split)).columns
+        carried = self._read_carried() if spread else None
+        return results.read_labels(self._database, self._holdings, Wanted(split), carried).columns
 
     def votes(self, *, split: str = results.ALL, every: bool = False) -> dict[str, Any]:
         """What each person says now, by column: id, row, class (of pairs), annotator, value, said_at.
@@ -449,16 +483,18 @@ class Campaign:
         split: str = results.TRAIN,
         undecided: bool = False,
         content: bool = False,
+        spread: bool = False,
         force: bool = False,
     ) -> Exported:
         """Write the labels: id, class (of pairs), label, how, support, round, split; what is left out is counted.
 
         to: "jsonl", "csv", "parquet", "label-studio" or "hf" (a data set of Hugging Face); by default what the suffix
         says. split: "train", "holdout" or "all". undecided: also rows that people named no class for. content: with
-        the texts or uris. An open text file gets CSV.
+        the texts or uris. spread: also labels that `spread` carried over. An open text file gets CSV.
         """
         wanted = Wanted(split, undecided, content)
-        return results.export_labels(self._database, self._holdings, path, wanted, to=to, force=force)
+        carried = self._read_carried() if spread else None
+        return results.export_labels(self._database, self._holdings, path, wanted, carried, to=to, force=force)
 
     def export_votes(
         self,
@@ -491,6 +527,9 @@ class Campaign:
         return summaries.read_log(self._database, n)
 
     # Inside.
+
+    def _read_carried(self) -> spreading.Carried:
+        return spreading.read_current(self._database, self._shelf)
 
     def _find_task(self, task: int) -> Any:
         table = tables.task

@@ -44,6 +44,7 @@ SEPARATOR = "|"
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_PLAIN = {str, int, bool, type(None)}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -125,7 +126,14 @@ def _list_values(values: Column) -> list[Any]:
         listed = [float(str(value)) for value in values] if values.dtype == np.float32 else values.tolist()
     else:
         listed = list(values)
-    return [_plain(value) for value in listed]
+    return _plain_all(listed)
+
+
+def _plain_all(values: list[Any]) -> list[Any]:
+    """Values in the types of JSON; texts, of which there may be millions, are not looked at one by one."""
+    if set(map(type, values)) <= _PLAIN:
+        return values
+    return [_plain(value) for value in values]
 
 
 def _plain(value: Any) -> Any:
@@ -192,7 +200,7 @@ def make_table(columns: Columns) -> Any:
         numeric = isinstance(column, np.ndarray) and column.dtype != np.object_
         when = pa.timestamp("us", tz="UTC") if isinstance(column, np.ndarray) and column.dtype.kind == "M" else None
         try:
-            arrays[name] = pa.array(column if numeric else [_plain(value) for value in column], when)
+            arrays[name] = pa.array(column if numeric else _plain_all(list(column)), when)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise InputError(f"{name} cannot be written as Parquet: {str(error).partition('.')[0]}") from error
     return pa.table(arrays)

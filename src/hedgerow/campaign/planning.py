@@ -24,7 +24,7 @@ from hedgerow import checks
 from hedgerow.campaign import database as db
 from hedgerow.campaign import tables, verdicts
 from hedgerow.campaign.artifacts import Shelf
-from hedgerow.campaign.budget import read_budget, refuse_beyond
+from hedgerow.campaign.budget import refuse_beyond
 from hedgerow.campaign.database import Database, now
 from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdings
 from hedgerow.campaign.predictions import find_model, load_predictions
@@ -100,7 +100,7 @@ def plan(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> in
         try:
             choice = choose(database, shelf, holdings, wish)
             if not wish.over_budget:  # whoever reserves meanwhile makes this choice be repeated
-                refuse_beyond(read_budget(database), int(_draw_wanted(len(choice.rows), wish).sum()))
+                refuse_beyond(database, int(_draw_wanted(len(choice.rows), wish).sum()))
             return reserve(database, choice, wish)
         except _RacedError:
             holdings = read_holdings(database, shelf)
@@ -297,7 +297,7 @@ def reserve_rows(
         try:
             choice = _choose_again(database, rows, asked, reason, wish)
             if not over_budget:
-                refuse_beyond(read_budget(database), answers * len(choice.rows))
+                refuse_beyond(database, answers * len(choice.rows))
             return reserve(database, choice, wish)
         except _RacedError:
             continue

@@ -101,6 +101,14 @@ def start(database: Database, given: Given) -> None:
             )
 
 
+def forget(database: Database) -> None:
+    """Let other arguments be given to an `init` that was refused."""
+    with database.write() as connection:
+        if db.read_meta(connection, "state") != READY:
+            db.write_meta(connection, "settings", None)
+            db.write_meta(connection, "pool", None)
+
+
 def run(database: Database, shelf: Shelf, given: Given, work: Path) -> None:
     """Register everything, and open the campaign in one last transaction."""
     with shelf.hold():

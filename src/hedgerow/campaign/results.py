@@ -22,12 +22,13 @@ from hedgerow.campaign import exports, tables, verdicts
 from hedgerow.campaign.answers import ANSWER, KINDS, NEVER, NONE_OF_THESE
 from hedgerow.campaign.database import Database
 from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings
+from hedgerow.campaign.spreading import Carried, Marks, read_marks
 from hedgerow.campaign.verdicts import HOW, NO_VALUE, Numbers, Verdicts
 from hedgerow.errors import InputError
 
 TRAIN, HOLDOUT, ALL = "train", "holdout", "all"
 SPLITS = (TRAIN, HOLDOUT, ALL)
-RETIRED = "retired"
+RETIRED, SPREAD = "retired", "spread"
 MOST_EXPANDED = 50_000_000  # votes of a multi-label campaign, one per class
 Mask = npt.NDArray[np.bool_]
 Columns = dict[str, npt.NDArray[Any]]
@@ -72,24 +73,31 @@ def describe_left_out(left_out: Mapping[str, int]) -> str:
 # Labels.
 
 
-def read_labels(database: Database, holdings: Holdings, wanted: Wanted) -> Found:
-    """The verdicts: id, row, class (of pairs), label, how, support, given, round, split."""
+def read_labels(database: Database, holdings: Holdings, wanted: Wanted, carried: Carried | None = None) -> Found:
+    """The verdicts: id, row, class (of pairs), label, how, support, given, round, split.
+
+    carried: labels of `spread`, for the rows (or pairs) of which nobody said anything.
+    """
     checks.option(wanted.split, "split", SPLITS)
     with database.read() as connection:
         found = verdicts.read_verdicts(connection)
         rounds = _read_rounds(connection, found)
         names = _read_names(connection, holdings)
-        marks = _read_marks(connection, holdings.n)
+        marks = read_marks(connection, holdings.n)
         retired = _count_retired(connection)
-    decided = _are_decided(found, holdings)
+    if carried is not None:
+        found, rounds = _add_carried(found, rounds, carried)
+    decided = ~np.isin(found.how, _undecided(holdings))
     keep, left_out = _choose(found.row, marks, wanted, {HOW[how]: found.how == how for how in _undecided(holdings)})
     kept = Verdicts(*(column[keep] for column in vars(found).values()))
     columns = _identify(kept.row, kept.class_, holdings, wanted)
     columns["label"] = names.find(kept.value, decided[keep])
-    columns["how"] = _list_names(HOW)[kept.how]
+    columns["how"] = _list_names((*HOW, SPREAD))[kept.how]
     columns |= {"support": kept.support, "given": kept.given, "round": rounds[keep]}
     columns["split"] = _list_names((TRAIN, HOLDOUT))[marks.holdout[kept.row].astype(np.int64)]
-    return Found(columns, left_out | ({RETIRED: retired} if retired else {}))
+    if retired:
+        left_out[RETIRED] = left_out.get(RETIRED, 0) + retired
+    return Found(columns, left_out)
 
 
 def _count_retired(connection: sa.Connection) -> int:
@@ -107,9 +115,15 @@ def _undecided(holdings: Holdings) -> list[int]:
     return without if holdings.kind == MULTI_LABEL else [*without, verdicts.NONE]
 
 
-def _are_decided(found: Verdicts, holdings: Holdings) -> Mask:
-    decided: Mask = ~np.isin(found.how, _undecided(holdings))
-    return decided
+def _add_carried(found: Verdicts, rounds: Numbers, carried: Carried) -> tuple[Verdicts, Numbers]:
+    """Verdicts with the labels that were carried over, in the order of the pool; what people said rules."""
+    fresh = np.flatnonzero(verdicts.find_places(carried.row, carried.class_, found.row, found.class_) < 0)
+    none = np.zeros(len(fresh), np.int64)
+    row, class_, value, support = (column[fresh] for column in vars(carried).values())
+    more = (row, class_, value, np.full(len(fresh), len(HOW)), support, none)
+    both = [np.concatenate(columns) for columns in zip((*vars(found).values(), rounds), (*more, none), strict=True)]
+    order = np.lexsort((both[1], both[0]))
+    return Verdicts(*(column[order] for column in both[:-1])), both[-1][order]
 
 
 def _read_rounds(connection: sa.Connection, found: Verdicts) -> Numbers:
@@ -152,7 +166,7 @@ def read_votes(database: Database, holdings: Holdings, wanted: Wanted) -> Found:
         whole = verdicts.take_last(verdicts.fetch_numbers(connection, sql, 8), verdicts.read_meaning(connection))
         people = {row.id: row.name for row in connection.execute(sa.select(tables.annotator))}
         names = _read_names(connection, holdings)
-        marks = _read_marks(connection, holdings.n)
+        marks = read_marks(connection, holdings.n)
     row, class_, annotator, kind, value, _, _, said_at = whole.T
     votes = [ANSWER, NONE_OF_THESE] if holdings.kind == MULTI_LABEL else [ANSWER]
     others = {KINDS[number]: kind == number for number in range(len(KINDS)) if number not in votes}
@@ -240,28 +254,7 @@ def _by_code(names: Mapping[int, str], codes: Numbers) -> npt.NDArray[np.object_
     return taken
 
 
-@dataclass(frozen=True, eq=False)
-class _Marks:
-    """Which rows are in the holdout, and which are retired."""
-
-    holdout: Mask
-    retired: Mask
-
-
-def _read_marks(connection: sa.Connection, n: int) -> _Marks:
-    holdout, retired = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    holdout[find_holdout(connection)] = True
-    retired[verdicts.fetch_numbers(connection, 'SELECT "row" FROM retired', 1)[:, 0]] = True
-    return _Marks(holdout, retired)
-
-
-def find_holdout(connection: sa.Connection) -> Numbers:
-    """The rows of the holdout, some of them several times."""
-    sql = "SELECT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout'"
-    return verdicts.fetch_numbers(connection, sql, 1)[:, 0]
-
-
-def _choose(rows: Numbers, marks: _Marks, wanted: Wanted, undecided: Mapping[str, Mask]) -> tuple[Mask, dict[str, int]]:
+def _choose(rows: Numbers, marks: Marks, wanted: Wanted, undecided: Mapping[str, Mask]) -> tuple[Mask, dict[str, int]]:
     """(which to keep, how many are left out by reason: each is counted once)."""
     reasons = {RETIRED: marks.retired[rows]}
     if wanted.split != ALL:
@@ -298,13 +291,20 @@ Target = str | Path | TextIO
 
 
 def export_labels(
-    database: Database, holdings: Holdings, target: Target, wanted: Wanted, *, to: str | None, force: bool
+    database: Database,
+    holdings: Holdings,
+    target: Target,
+    wanted: Wanted,
+    carried: Carried | None,
+    *,
+    to: str | None,
+    force: bool,
 ) -> Exported:
     """Write labels. to: one of `exports.FORMS`, by default what the suffix says; an open file gets CSV."""
     form = _find_form(target, to)
     if form == exports.LABEL_STUDIO and holdings.content is not None:
         wanted = replace(wanted, content=True)  # what people are to look at
-    found = read_labels(database, holdings, wanted)
+    found = read_labels(database, holdings, wanted, carried)
     columns = {name: found.columns[name] for name in LABEL_COLUMNS if name in found.columns}
     return _write(target, columns, form, found.left_out, force)
 

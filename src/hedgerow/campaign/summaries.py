@@ -15,7 +15,7 @@ from hedgerow.campaign import tables
 from hedgerow.campaign.answers import Answers
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.asking import Task
-from hedgerow.campaign.budget import Budget, count_costs
+from hedgerow.campaign.budget import Budget, find_budget
 from hedgerow.campaign.database import Database
 from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdout
 from hedgerow.campaign.planning import require_batch
@@ -63,12 +63,12 @@ class Status:
     labels: Mapping[str, int]
     annotators: Mapping[str, int]
     sources: tuple[Mapping[str, Any], ...]
-    budget: Budget
+    budget: Budget | None
     retired: int
 
     def to_json(self) -> dict[str, Any]:
         """The same in plain types."""
-        return asdict(self) | {"budget": self.budget.to_json()}
+        return asdict(self) | {"budget": None if self.budget is None else self.budget.to_json()}
 
     def __str__(self) -> str:
         retired = f" ({self.retired:,} retired)" if self.retired else ""
@@ -86,7 +86,7 @@ class Status:
         lines.append(f"labels   {labels or 'none'}")
         people = ", ".join(f"{name} {count:,}" for name, count in self.annotators.items())
         lines.append(f"answers  {people or 'none'}")
-        if self.budget.limit is not None:
+        if self.budget is not None:
             lines.append(f"budget   {self.budget}")
         return "\n".join(lines)
 
@@ -105,7 +105,7 @@ def read_status(database: Database, holdings: Holdings) -> Status:
         holdout = len(read_holdout(connection))
         retired = connection.execute(sa.text("SELECT count(*) FROM retired")).scalar_one()
         batches = _read_batches(connection)
-        budget = count_costs(connection)
+        budget = find_budget(connection)
     return Status(
         holdings.kind,
         holdings.n,

@@ -96,7 +96,7 @@ def take_last(whole: Numbers, meaning: Numbers) -> Numbers:
     meaning: see `read_meaning`.
     """
     whole = _keep_last(whole, whole[:, 6])
-    at = _find_meaning(whole[:, 1], whole[:, 4], meaning)
+    at = find_meaning(whole[:, 1], whole[:, 4], meaning)
     changed = at >= 0
     if not changed.any():
         return whole
@@ -127,7 +127,7 @@ def read_meaning(connection: sa.Connection) -> Numbers:
     return as_numbers(connection.execute(sa.select(*columns).order_by(*columns[:2])).all(), 5)
 
 
-def _find_meaning(classes: Numbers, values: Numbers, meaning: Numbers) -> Numbers:
+def find_meaning(classes: Numbers, values: Numbers, meaning: Numbers) -> Numbers:
     """The place of each class and value in the table of meanings; -1 if it means what it says."""
     plain = np.where(values == NO_VALUE, -1, values)
     return find_places(classes - WHOLE_ROW, plain, meaning[:, 0] - WHOLE_ROW, meaning[:, 1])
@@ -135,7 +135,7 @@ def _find_meaning(classes: Numbers, values: Numbers, meaning: Numbers) -> Number
 
 def restate(whole: Numbers, meaning: Numbers) -> Numbers:
     """Statements about whole rows (columns as above) in the values of now; one that says nothing is taken back."""
-    at = _find_meaning(whole[:, 1], whole[:, 4], meaning)
+    at = find_meaning(whole[:, 1], whole[:, 4], meaning)
     changed = (at >= 0) & (whole[:, 1] == WHOLE_ROW)
     if not changed.any():
         return whole
@@ -156,7 +156,7 @@ def decide(said: Statements) -> Verdicts:
     n = int(starts.sum())
     given = np.bincount(group, minlength=n)
     votes = (kind == ANSWER) | (kind == NONE_OF_THESE)
-    best, support, tie = _count_votes(group[votes], value[votes], n)
+    best, support, tie = count_votes(group[votes], value[votes], n)
     broken = np.bincount(group[kind == BROKEN], minlength=n)
     how = np.full(n, MAJORITY, np.int64)
     how[(support > 0) & (best == NO_VALUE)] = NONE
@@ -175,7 +175,7 @@ def _starts(row: Numbers, class_: Numbers) -> npt.NDArray[np.bool_]:
     return starts
 
 
-def _count_votes(group: Numbers, value: Numbers, n: int) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
+def count_votes(group: Numbers, value: Numbers, n: int) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
     """(the value with the most votes, its votes, whether another has as many), per group; 0 votes where there are none.
 
     "None of these" is a vote for NO_VALUE.

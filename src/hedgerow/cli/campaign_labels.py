@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from hedgerow.cli.app import Force, Json, open_output, report
-from hedgerow.cli.campaigns import Database, Folder, open_campaign, read_metrics
+from hedgerow.cli.campaigns import Database, Folder, open_campaign, read_metrics, read_share
 from hedgerow.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ def labels(
         bool, typer.Option("--undecided", help="Also rows without a class: unsure, disputed, broken, none of these.")
     ] = False,
     content: Annotated[bool, typer.Option("--content", help="With the texts or uris.")] = False,
+    with_spread: Annotated[
+        bool, typer.Option("--with-spread", help="Also labels that `spread` carried over, marked as such.")
+    ] = False,
     force: Force = False,
     database: Database = None,
     as_json: Json = False,
@@ -36,7 +39,9 @@ def labels(
     """Write the labels, for training: id, label, how, support, round, split."""
     with open_campaign(folder, database) as campaign:
         target, form = _find_target(out, to, as_json)
-        done = campaign.export_labels(target, to=form, split=split, undecided=undecided, content=content, force=force)
+        done = campaign.export_labels(
+            target, to=form, split=split, undecided=undecided, content=content, spread=with_spread, force=force
+        )
     _report_export(done, "labels", as_json)
 
 
@@ -79,6 +84,49 @@ def _report_export(done: "Exported", what: str, as_json: bool) -> None:
     line = f"{done.rows:,} {what}{where}{f'; {left_out}' if left_out else ''}"
     facts: dict[str, Any] = done.to_json()
     report(as_json and bool(done.files), facts, line, err=not done.files)
+
+
+def spread(
+    folder: Folder,
+    purity: Annotated[str, typer.Option(help="Share of a cluster's labels that must agree, as 95% or 0.95.")] = "0.95",
+    least: Annotated[int, typer.Option(help="Number of labels that a cluster must have.")] = 3,
+    max_error: Annotated[
+        str, typer.Option(help="Largest error: the 95% interval of the holdout's error must end below it.")
+    ] = "0.05",
+    unmeasured: Annotated[
+        bool, typer.Option("--unmeasured", help="Go on although the holdout is too small to tell the error.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and keep nothing.")] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the runs, with how often people contradicted them later.")
+    ] = False,
+    undo: Annotated[int | None, typer.Option(metavar="RUN", help="Take a run out of use.")] = None,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Carry labels from people's examples to the rest of pure clusters.
+
+    These labels are kept apart from what people said: see `labels --with-spread`.
+    """
+    if list_ and undo is not None:
+        raise InputError("give --list or --undo, not both")
+    with open_campaign(folder, database) as campaign:
+        if list_:
+            runs = campaign.spreads()
+            lines = "\n".join(map(str, runs)) or "no labels were spread"
+            report(as_json, {"runs": [run.to_json() for run in runs]}, lines)
+        elif undo is not None:
+            campaign.undo_spread(undo)
+            report(as_json, {"run": undo, "state": "undone"}, f"spread {undo} is undone")
+        else:
+            done = campaign.spread(
+                purity=read_share(purity),
+                least=least,
+                max_error=read_share(max_error),
+                unmeasured=unmeasured,
+                trial=dry_run,
+            )
+            report(as_json, done.to_json(), str(done))
 
 
 def budget(

@@ -215,6 +215,20 @@ verdict = sa.Table(
     sa.Column("given", sa.Integer, nullable=False),  # people who answered
     sqlite_with_rowid=False,  # one tree instead of two
 )
+spread = sa.Table(
+    "spread",
+    metadata,
+    _key(),
+    sa.Column("settings", sa.Text, nullable=False),
+    sa.Column("basis", Big, nullable=False),  # the last event that it saw
+    sa.Column("file", Key, sa.ForeignKey("artifact.id"), nullable=False),
+    sa.Column("rows", Big, nullable=False),
+    sa.Column("clusters", Big, nullable=False),
+    sa.Column("checked", Big, nullable=False),  # labels of the holdout that the error was measured on
+    sa.Column("wrong", Big, nullable=False),
+    sa.Column("at", Big, nullable=False),
+    sa.Column("undone_at", Big),
+)
 log = sa.Table(
     "log",
     metadata,
