@@ -19,7 +19,6 @@ from hedgerow.campaign.answers import NEVER, RETRACT
 from hedgerow.campaign.database import Database, last_event, now
 from hedgerow.campaign.tables import VOID, WHOLE_ROW
 from hedgerow.campaign.verdicts import NO_VALUE, Numbers
-from hedgerow.errors import CampaignError
 
 NEW, CORRECTED, UNCHANGED, STALE, UNSOLICITED = range(5)
 OUTCOMES = ("new", "corrected", "unchanged", "stale", "unsolicited")
@@ -90,9 +89,8 @@ def apply(database: Database, connection: sa.Connection, incoming: Incoming, ori
     """Apply answers within a transaction of `write`; returns what became of each, places in `OUTCOMES`."""
     rows = np.unique(incoming.row)
     past, meaning = _read_past(database, connection, rows), verdicts.read_meaning(connection)
-    _refuse_split(incoming, meaning)
     known = _read_known(database, connection, incoming, origin)
-    outcome, keep = _judge(incoming, verdicts.restate(past, meaning), known, origin)
+    outcome, keep = _judge(incoming, past, meaning, known, origin)
     tasks = verdicts.read_tasks(database, connection, rows)
     at = verdicts.find_places(incoming.row, incoming.class_, tasks.row, tasks.class_)
     # A void task is one that was taken back: whoever answers it was not asked.
@@ -106,13 +104,6 @@ def apply(database: Database, connection: sa.Connection, incoming: Incoming, ori
     said = _merge(past, incoming.take(kept), seq, first, touched, meaning)
     verdicts.store(database, connection, said, touched, np.intersect1d(touched, past[:, 0]), tasks)
     return outcome
-
-
-def _refuse_split(incoming: Incoming, meaning: Numbers) -> None:
-    """Refuse answers whose class was split since they were read."""
-    split = meaning[(meaning[:, 0] == WHOLE_ROW) & (meaning[:, 2] == NO_VALUE), 1]
-    if len(split) and np.isin(incoming.value, split).any():
-        raise CampaignError("a class of these answers was just split: look at the classes, and answer again")
 
 
 # What is known before. Columns of the past: row, class, annotator, kind, value, event, seq, counts, said_at.
@@ -147,12 +138,12 @@ def _read_known(
 
 
 def _judge(
-    incoming: Incoming, past: Numbers, known: set[tuple[str, int]], origin: Origin
+    incoming: Incoming, past: Numbers, meaning: Numbers, known: set[tuple[str, int]], origin: Origin
 ) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """(what each answer is, whether it becomes an event)."""
     outcome = np.full(len(incoming), NEW, np.int64)
     keep = np.ones(len(incoming), np.bool_)
-    current = _find_current(past)
+    current = _find_current(past, meaning)
     seen = set(known)
     for at in _doubtful(incoming, past, bool(known)).tolist():
         person = (int(incoming.row[at]), int(incoming.class_[at]), int(incoming.annotator[at]))
@@ -212,13 +203,18 @@ def _same_as_before(incoming: Incoming) -> npt.NDArray[np.bool_]:
     return same
 
 
-def _find_current(past: Numbers) -> dict[tuple[int, int, int], Current]:
+def _find_current(past: Numbers, meaning: Numbers) -> dict[tuple[int, int, int], Current]:
+    """What each person says now about each row or pair, in the classes of now.
+
+    Of pairs also what they said about a class that is gone, to which a late file may add.
+    """
     counting = past[past[:, 7] == 1]
+    gone = counting[np.isin(counting[:, 1], meaning[meaning[:, 0] != WHOLE_ROW, 0])]
+    nothing = np.zeros((0, meaning.shape[1]), np.int64)
+    last = np.concatenate([verdicts.take_last(gone, nothing), verdicts.take_last(counting, meaning)])
     return {
-        (row, class_, person): Current(kind, value, said_at)  # in the order of events: the last one stays
-        for row, class_, person, kind, value, _, _, _, said_at in counting[
-            np.argsort(counting[:, 6], kind="stable")
-        ].tolist()
+        (row, class_, person): Current(kind, value, said_at)
+        for row, class_, person, kind, value, _, _, _, said_at in last.tolist()
     }
 
 

@@ -37,11 +37,13 @@ from hedgerow.campaign import (
     summaries,
     tables,
 )
+from hedgerow.campaign import classes as changes
 from hedgerow.campaign import database as db
 from hedgerow.campaign.answers import KINDS, WITH_VALUE, Answer, Answers, LabelFile
 from hedgerow.campaign.applying import OUTCOMES, Incoming, Origin, apply
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.budget import Budget
+from hedgerow.campaign.classes import Counted
 from hedgerow.campaign.database import FILE, Database
 from hedgerow.campaign.growing import Grown, Growth
 from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings, read_holdings
@@ -172,6 +174,7 @@ class Campaign:
             planning.clear(campaign._database)
             ingesting.rebuild(campaign._database)
             retiring.redact(campaign._database, campaign._shelf)
+            changes.finish(campaign._database)
         return campaign
 
     @staticmethod
@@ -243,6 +246,47 @@ class Campaign:
         """
         held = self._holdings
         return retiring.purge(self._database, self._shelf, held, source, reason=reason, id_column=id_column)
+
+    def classes(self) -> list[Counted]:
+        """All classes with the number of their labels, also those that were merged or split."""
+        return changes.count(self._database, self._holdings)
+
+    def add_class(self, name: str) -> int:
+        """A new class; returns its id. Labels stay as they are: people could not name it before.
+
+        Predictions registered from now on need a column for it, the last one. Of pairs, all rows can be asked about it;
+        where pairs are listed, those that `grow` lists.
+        """
+        return changes.add(self._database, name)
+
+    def rename_class(self, old: str, new: str) -> None:
+        """Another name for a class. Its former name is still understood in files, and no other class can get it."""
+        changes.rename(self._database, old, new)
+
+    def merge_classes(self, gone: str, into: str) -> None:
+        """Make one class a part of another: votes for either agree, and files may still name both.
+
+        Of pairs, a yes to either is a yes; a no to the one that is gone says nothing about the other. Models that were
+        registered before keep their margins; their guesses follow.
+        """
+        changes.merge(self._database, gone, into)
+
+    def split_class(self, old: str, parts: Sequence[str], *, relabel: bool = False, answers: int = 1) -> int | None:
+        """Put new classes in the place of one: answers that name it say nothing any more.
+
+        relabel: reserve a batch of the rows that lose their verdict by that, and return its number; see `relabel`.
+        """
+        changes.split(self._database, old, parts)
+        return self.relabel(old, answers=answers) if relabel else None
+
+    def relabel(self, name: str, *, answers: int = 1, over_budget: bool = False) -> int:
+        """Ask again what a class that was split leaves open, as a batch of kind "relabel"; returns its number.
+
+        These are the rows that lost their verdict and do not wait for people already; of pairs, the new pairs of rows
+        that somebody said yes to. answers: how many people answer each task.
+        """
+        held = self._holdings
+        return changes.relabel(self._database, held, name, answers=answers, over_budget=over_budget)
 
     # Verbs.
 
@@ -336,6 +380,7 @@ class Campaign:
         """
         checks.option(kind, "kind of answer", KINDS)
         who = ingesting.find_annotators(self._database, DESK, [_check_name(annotator)])[0]
+        held = self._holdings
         row = self._find_task(task)
         given = Answer(0, kind, tuple(value) if isinstance(value, (list, tuple)) else value)
         code = self._encode(given)
@@ -350,6 +395,8 @@ class Campaign:
             None if seconds is None else np.array([seconds], np.float64),
         )
         with self._database.write() as connection:
+            if db.read_edition(connection) != held.edition:
+                raise CampaignError("the pool or its classes have just changed: answer again")
             outcome = apply(self._database, connection, incoming, Origin(DESK, live=True))
             lease = tables.lease
             connection.execute(sa.delete(lease).where(lease.c.task == task, lease.c.annotator == who))

@@ -4,6 +4,7 @@ A pool that grew has several segments, each with files of its own. Rows are numb
 in which they were added, and never change their numbers; neither do classes. A file is checked when it is first used.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -153,9 +154,7 @@ class Holdings:
 
     def resolve_class(self, number: int) -> int:
         """The class that a class is now, after merges."""
-        while (into := self.every_class[number].merged_into) is not None:
-            number = into
-        return number
+        return resolve_class(self.every_class, number)
 
     @cached_property
     def class_ids(self) -> dict[str, int]:
@@ -171,6 +170,23 @@ class Holdings:
 
     def _is_split(self, number: int) -> bool:
         return self.every_class[self.resolve_class(number)].is_split
+
+    @cached_property
+    def parts(self) -> dict[int, list[int]]:
+        """The classes that each class was split into."""
+        found: dict[int, list[int]] = {}
+        for one in self.every_class.values():
+            if one.split_from is not None:
+                found.setdefault(one.split_from, []).append(one.id)
+        return found
+
+    def explain_class(self, name: str) -> str:
+        """Why answers cannot name a class."""
+        known = {one.name: one.id for one in self.every_class.values()} | self.former_names
+        if name not in known:
+            return f"not a class of the campaign: {name}"
+        parts = self.parts[self.resolve_class(known[name])]
+        return f"{name} was split into {', '.join(self.every_class[part].name for part in parts)}"
 
     @property
     def lists_pairs(self) -> bool:
@@ -204,10 +220,7 @@ class Holdings:
 
     def _translate_pairs(self, rows: Numbers, classes: npt.NDArray[np.int32]) -> tuple[Numbers, npt.NDArray[np.int32]]:
         """Pairs in the classes of now, each once, in the order of their first appearance."""
-        parts: dict[int, list[int]] = {}
-        for one in self.every_class.values():
-            if one.split_from is not None:
-                parts.setdefault(one.split_from, []).append(one.id)
+        parts = self.parts
 
         def find_now(number: int) -> list[int]:
             now = self.resolve_class(number)
@@ -256,12 +269,24 @@ def read_holdings(database: Database, shelf: Shelf) -> Holdings:
         assert kind is not None
         held = connection.execute(sa.select(tables.segment).order_by(tables.segment.c.first_row)).all()
         segments = tuple(_read_segment(connection, shelf, row) for row in held)
-        table = tables.class_
-        columns = (table.c.id, table.c.name, table.c.merged_into, table.c.split_from, table.c.split_at)
-        rows = connection.execute(sa.select(*columns).order_by(table.c.id)).all()
+        classes = read_classes(connection)
         former = connection.execute(sa.select(tables.former_name)).all()
-    classes = {row[0]: Class(row[0], row[1], row[2], row[3], row[4] is not None) for row in rows}
     return Holdings(kind, edition, segments, classes, {row[0]: row[1] for row in former})
+
+
+def read_classes(connection: sa.Connection) -> dict[int, Class]:
+    """All classes by id, which are numbered from 0 on."""
+    table = tables.class_
+    columns = (table.c.id, table.c.name, table.c.merged_into, table.c.split_from, table.c.split_at)
+    rows = connection.execute(sa.select(*columns).order_by(table.c.id)).all()
+    return {row[0]: Class(row[0], row[1], row[2], row[3], row[4] is not None) for row in rows}
+
+
+def resolve_class(classes: Mapping[int, Class], number: int) -> int:
+    """The class that a class is now, after merges."""
+    while (into := classes[number].merged_into) is not None:
+        number = into
+    return number
 
 
 def _read_segment(connection: sa.Connection, shelf: Shelf, row: Any) -> Segment:

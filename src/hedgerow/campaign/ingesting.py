@@ -178,11 +178,17 @@ def _make_rejects(answers: Answers, reasons: Numbers, holdings: Holdings) -> tup
     rejects = []
     for at in np.flatnonzero(reasons).tolist():
         one, reason = answers.read(at), words[int(reasons[at])]
-        detail = {UNKNOWN_ID: f"the pool has no id {one.id!s}", UNREADABLE: _explain(holdings)}.get(
-            reason, f"not a class of the campaign: {one.class_ if holdings.kind == PAIRS else one.value!s}"
-        )
+        if reason == UNKNOWN_CLASS:
+            detail = _explain_classes(holdings, one.class_ if holdings.kind == PAIRS else one.value)
+        else:
+            detail = f"the pool has no id {one.id!s}" if reason == UNKNOWN_ID else _explain(holdings)
         rejects.append(Reject(int(answers.places[at]), reason, detail, str(one)))
     return tuple(rejects)
+
+
+def _explain_classes(holdings: Holdings, value: Any) -> str:
+    names = [str(name) for name in (value if isinstance(value, tuple) else [value])]
+    return holdings.explain_class(next(name for name in names if name not in holdings.class_ids))
 
 
 def _explain(holdings: Holdings) -> str:

@@ -116,9 +116,9 @@ def _give_up() -> CampaignError:
 
 def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> Choice:
     """The next picks, without reserving them."""
-    _wait(database)
+    wait(database)
     with database.read() as connection:
-        if _find_planning(connection) or db.read_edition(connection) != holdings.edition:
+        if find_planning(connection) or db.read_edition(connection) != holdings.edition:
             raise _RacedError  # rows are not all here yet, or not all known
         generation = int(db.read_meta(connection, "generation") or 0)
         basis = db.last_event(connection)
@@ -249,7 +249,7 @@ def reserve(database: Database, choice: Choice, wish: Wish) -> int:
     """Write a choice as a batch, if nothing was reserved since it was made."""
     planner = f"{socket.gethostname()}:{os.getpid()}"
     with database.write() as connection:
-        if int(db.read_meta(connection, "generation") or 0) != choice.generation or _find_planning(connection):
+        if int(db.read_meta(connection, "generation") or 0) != choice.generation or find_planning(connection):
             raise _RacedError
         db.bump(connection)
         values = {"kind": choice.kind, "model": choice.model, "strategy": choice.strategy, "seed": wish.seed}
@@ -293,7 +293,7 @@ def reserve_rows(
     wish = check_wish(Wish(max(1, len(rows)), answers=answers))
     for _ in range(MOST_REPEATS):
         clear(database)
-        _wait(database)
+        wait(database)
         try:
             choice = _choose_again(database, rows, asked, reason, wish)
             if not over_budget:
@@ -307,7 +307,7 @@ def reserve_rows(
 def _choose_again(database: Database, rows: Numbers, classes: Numbers, reason: str, wish: Wish) -> Choice:
     """Those of some rows or pairs that can be asked about, each once, in their order."""
     with database.read() as connection:
-        if _find_planning(connection):
+        if find_planning(connection):
             raise _RacedError
         generation, basis = int(db.read_meta(connection, "generation") or 0), db.last_event(connection)
         some = {"rows": database.listed(np.unique(rows))}
@@ -358,7 +358,8 @@ def _open_batch(database: Database, connection: sa.Connection, number: int) -> N
         verdicts.refresh(database, connection, answered)
 
 
-def _find_planning(connection: sa.Connection) -> list[Any]:
+def find_planning(connection: sa.Connection) -> list[Any]:
+    """The batches that are just being written, one at most."""
     table = tables.batch
     return list(connection.execute(sa.select(table).where(table.c.state == PLANNING)).all())
 
@@ -376,11 +377,11 @@ def _is_alive(row: Any) -> bool:
     return bool(row.until > now())
 
 
-def _wait(database: Database) -> None:
+def wait(database: Database) -> None:
     """Wait until nobody plans."""
     while True:
         with database.read() as connection:
-            planning = _find_planning(connection)
+            planning = find_planning(connection)
         if not planning:
             return
         if not all(_is_alive(row) for row in planning):
@@ -395,7 +396,7 @@ def _wait(database: Database) -> None:
 def clear(database: Database) -> None:
     """Remove the batches of dead planners; void the tasks that closed batches still have open."""
     with database.read() as connection:
-        dead = [row.id for row in _find_planning(connection) if not _is_alive(row)]
+        dead = [row.id for row in find_planning(connection) if not _is_alive(row)]
         sql = f"SELECT 1 FROM task t JOIN batch b ON b.id = t.batch WHERE b.state = '{CLOSED}' AND t.state < {SETTLED}"
         leftover = connection.execute(sa.text(f"{sql} LIMIT 1")).first() is not None
     for number in dead:

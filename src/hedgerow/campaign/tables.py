@@ -83,6 +83,7 @@ meaning = sa.Table(
     sa.Column("to_class", Big),  # absent if it says nothing any more
     sa.Column("to_value", Big),
     sa.Column("upto", Big),  # of a pair: as if it had been said right after this event
+    sa.Column("step", Big, nullable=False),  # the number of the change
 )
 labelset = sa.Table("labelset", metadata, _key(), sa.Column("classes", sa.Text, nullable=False, unique=True))
 model = sa.Table(

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from hedgerow.campaign import tables
-from hedgerow.campaign.answers import ADJUDICATE, ANSWER, BROKEN, NONE_OF_THESE, RETRACT, UNSURE
+from hedgerow.campaign.answers import ADJUDICATE, ANSWER, BROKEN, NONE_OF_THESE, UNSURE
 from hedgerow.campaign.database import Database
 from hedgerow.campaign.tables import ANSWERED, CLOSED, DISPUTED, OPEN, PLANNING, SETTLED, VOID, WHOLE_ROW
 
@@ -95,54 +95,49 @@ def take_last(whole: Numbers, meaning: Numbers) -> Numbers:
 
     meaning: see `read_meaning`.
     """
-    whole = _keep_last(whole, whole[:, 6])
+    whole = _keep_last(whole, whole[:, 6])[0]
+    order = 2 * whole[:, 5]
+    for step in np.unique(meaning[:, 5]):
+        whole, order = _translate(whole, order, meaning[meaning[:, 5] == step])
+    return whole
+
+
+def _translate(whole: Numbers, order: Numbers, meaning: Numbers) -> tuple[Numbers, Numbers]:
+    """Statements after one change of the classes, in which a person may have said one thing about two of them."""
     at = find_meaning(whole[:, 1], whole[:, 4], meaning)
     changed = at >= 0
     if not changed.any():
-        return whole
-    to_class, to_value, upto = np.where(changed[:, None], meaning[at, 2:], NO_VALUE).T
-    order = 2 * whole[:, 5]
-    order[upto != NO_VALUE] = 2 * upto[upto != NO_VALUE] + 1
+        return whole, order
+    to_class, to_value, upto = np.where(changed[:, None], meaning[at, 2:5], NO_VALUE).T
+    order = np.where(upto == NO_VALUE, order, 2 * upto + 1)
     whole[changed, 1], whole[changed, 4] = to_class[changed], to_value[changed]
     says = ~changed | (to_class != NO_VALUE)
     return _keep_last(whole[says], order[says])
 
 
-def _keep_last(whole: Numbers, order: Numbers) -> Numbers:
-    """The last of each row, class and annotator, ordered by these."""
-    whole = whole[np.lexsort((order, whole[:, 2], whole[:, 1], whole[:, 0]))]
+def _keep_last(whole: Numbers, order: Numbers) -> tuple[Numbers, Numbers]:
+    """The last of each row, class and annotator, ordered by these; and their order."""
+    at = np.lexsort((order, whole[:, 2], whole[:, 1], whole[:, 0]))
+    whole = whole[at]
     last = np.ones(len(whole), np.bool_)
     last[:-1] = (whole[1:, :3] != whole[:-1, :3]).any(axis=1)
-    taken: Numbers = whole[last]
-    return taken
+    return whole[last], order[at[last]]
 
 
 # What statements mean since classes changed.
 
 
 def read_meaning(connection: sa.Connection) -> Numbers:
-    """The columns class, value (-1 for none), to_class, to_value and upto, ordered; NO_VALUE where one is absent."""
+    """The columns class, value (-1 for none), to_class, to_value, upto and step; NO_VALUE where one is absent."""
     table = tables.meaning
-    columns = (table.c["class"], table.c.value, table.c.to_class, table.c.to_value, table.c.upto)
-    return as_numbers(connection.execute(sa.select(*columns).order_by(*columns[:2])).all(), 5)
+    columns = (table.c["class"], table.c.value, table.c.to_class, table.c.to_value, table.c.upto, table.c.step)
+    return as_numbers(connection.execute(sa.select(*columns).order_by(*columns[:2])).all(), 6)
 
 
 def find_meaning(classes: Numbers, values: Numbers, meaning: Numbers) -> Numbers:
     """The place of each class and value in the table of meanings; -1 if it means what it says."""
     plain = np.where(values == NO_VALUE, -1, values)
     return find_places(classes - WHOLE_ROW, plain, meaning[:, 0] - WHOLE_ROW, meaning[:, 1])
-
-
-def restate(whole: Numbers, meaning: Numbers) -> Numbers:
-    """Statements about whole rows (columns as above) in the values of now; one that says nothing is taken back."""
-    at = find_meaning(whole[:, 1], whole[:, 4], meaning)
-    changed = (at >= 0) & (whole[:, 1] == WHOLE_ROW)
-    if not changed.any():
-        return whole
-    whole = whole.copy()
-    whole[changed, 4] = meaning[at[changed], 3]
-    whole[changed & (whole[:, 4] == NO_VALUE), 3] = RETRACT
-    return whole
 
 
 def decide(said: Statements) -> Verdicts:

@@ -89,3 +89,83 @@ def _tell_others(done: "Retired") -> str:
     parts = [(done.before, "retired before"), (done.unknown, "not in the pool")]
     listed = ", ".join(f"{count:,} {what}" for count, what in parts if count)
     return f" ({listed})" if listed else ""
+
+
+# Classes.
+
+ClassName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the class.")]
+
+
+def list_classes(folder: Folder, database: Database = None, as_json: Json = False) -> None:
+    """Show all classes with the number of their labels, also those that were merged or split."""
+    from hedgerow.campaign.classes import describe
+
+    with open_campaign(folder, database) as campaign:
+        found = campaign.classes()
+    report(as_json, {"classes": [vars(one) for one in found]}, describe(found))
+
+
+def add_class(folder: Folder, name: ClassName, database: Database = None, as_json: Json = False) -> None:
+    """Add a class; labels stay as they are, and predictions need one column more from now on."""
+    with open_campaign(folder, database) as campaign:
+        number = campaign.add_class(name)
+    report(as_json, {"class": number, "name": name}, f"{name} is a class")
+
+
+def rename_class(
+    folder: Folder,
+    old: Annotated[str, typer.Argument(metavar="OLD", help="Name of the class.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="New name.")],
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Rename a class; files with the former name are still understood."""
+    with open_campaign(folder, database) as campaign:
+        campaign.rename_class(old, new)
+    report(as_json, {"from": old, "to": new}, f"{old} is now called {new}")
+
+
+def merge_classes(
+    folder: Folder,
+    gone: Annotated[str, typer.Argument(metavar="FROM", help="Class that goes.")],
+    into: Annotated[str, typer.Argument(metavar="INTO", help="Class that it becomes a part of.")],
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Merge a class into another: votes for either agree; of pairs, a yes to either is a yes."""
+    with open_campaign(folder, database) as campaign:
+        campaign.merge_classes(gone, into)
+    report(as_json, {"from": gone, "into": into}, f"{gone} is merged into {into}")
+
+
+def split_class(
+    folder: Folder,
+    old: Annotated[str, typer.Argument(metavar="OLD", help="Class that goes.")],
+    parts: Annotated[list[str], typer.Argument(metavar="NEW...", help="Names of the new classes, two or more.")],
+    relabel: Annotated[
+        bool, typer.Option("--relabel", help="Reserve the rows that lose their label as a batch, to be asked again.")
+    ] = False,
+    answers: Annotated[int, typer.Option(help="With --relabel: number of people who answer each task.")] = 1,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Split a class into new ones: answers that name it say nothing any more."""
+    with open_campaign(folder, database) as campaign:
+        batch = campaign.split_class(old, parts, relabel=relabel, answers=answers)
+    again = "" if batch is None else f"; batch {batch} asks again"
+    report(as_json, {"from": old, "into": parts, "batch": batch}, f"{old} is split into {', '.join(parts)}{again}")
+
+
+def relabel_class(
+    folder: Folder,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Class that was split.")],
+    answers: Annotated[int, typer.Option(help="Number of people who answer each task.")] = 1,
+    over_budget: Annotated[bool, typer.Option("--over-budget", help="Even if the budget does not allow it.")] = False,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Reserve what a class that was split leaves open as a batch, to be asked again."""
+    with open_campaign(folder, database) as campaign:
+        number = campaign.relabel(name, answers=answers, over_budget=over_budget)
+        size = next(one["size"] for one in campaign.status().batches if one["id"] == number)
+    report(as_json, {"batch": number, "size": size}, f"batch {number}: {size:,} by split {name}")
