@@ -45,7 +45,9 @@ class StoreError(HedgerowError):
 
 
 class EngineError(HedgerowError):
-    """A worker failed for good."""
+    """A worker failed for good. `trace` is the traceback from there, if the worker lived to tell it."""
+
+    trace: str | None = None
 
 
 class MissingExtraError(HedgerowError, ImportError):

@@ -17,6 +17,7 @@ HEAVY = {
     "sklearn": {"models", "experiments"},
     "torch": {"models", "engines", "experiments"},
     "dask": {"engines"},
+    "distributed": {"engines"},
     "typer": {"cli"},
 }
 FORBIDDEN_NAMES = {"utils", "util", "common", "base", "manager", "managers", "helper", "helpers", "misc"}

@@ -1,7 +1,9 @@
-"""Fixtures for the tests of campaigns: each runs on SQLite and on PostgreSQL."""
+"""Fixtures: for campaigns, which run on SQLite and on PostgreSQL; for engines, of which one each is started."""
 
 import itertools
-from collections.abc import Iterator
+import os
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from campaigns import Make, begin
 from hedgerow import Campaign
+from hedgerow.engines import Engine, open_engine
 
 _numbers = itertools.count()
 
@@ -33,3 +36,32 @@ def make(url: str | None, tmp_path: Path) -> Iterator[Make]:
     yield start
     for campaign in opened:
         campaign.close_files()
+
+
+@pytest.fixture(scope="session")
+def engines() -> Iterator[Callable[[str], Engine]]:
+    """`engines("dask:2")`: the engine of this name, started once for all tests."""
+    opened: dict[str, Engine] = {}
+
+    def find(name: str) -> Engine:
+        if name not in opened:
+            opened[name] = open_engine(name)
+        return opened[name]
+
+    yield find
+    for engine in opened.values():
+        engine.close()
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder with room for 128 KiB. It takes root; others skip the test."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = os.geteuid() == 0 and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if not mounted or mounted.returncode:
+        pytest.skip("a file system of its own takes root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

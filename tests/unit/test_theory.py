@@ -193,7 +193,7 @@ def test_stored_tables_follow_from_the_code(part, tmp_path):
     few = [cell for cell in exact if cell.labels["k"] <= 100 and cell.labels.get("n") in (None, "", 100, 1000)][:6]
     assert few
     for cell in few:
-        measured = measure_cell(tmp_path, 0, cell)
+        measured = measure_cell({"folder": str(tmp_path), "seed": 0, **cell.describe()})
         write_rows(tmp_path / "rows.csv", measured)
         again = read_rows(tmp_path / "rows.csv")
         labels = {key: value for key, value in cell.labels.items() if value != ""}

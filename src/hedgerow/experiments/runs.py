@@ -3,7 +3,7 @@
 What the strategies of a trial share (the seed set, the first model, the clusters) is made once. A run that was
 interrupted continues after the last complete round, whose model it trains again from the same labels and seed
 (`rounds.restore`), and so reaches the same results as an uninterrupted run. An engine distributes the strategies over
-processes, one trial before the next.
+workers, one trial before the next.
 
 What it does not do: compare strategies (`findings.py`).
 """
@@ -12,7 +12,7 @@ import json
 import platform
 import subprocess
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow import __version__, checks
-from hedgerow.engines import open_engine
+from hedgerow.engines import Engine, check_name, use_engine
 from hedgerow.errors import InputError, StoreError
 from hedgerow.experiments.data.annotations import MultiLabel
 from hedgerow.experiments.data.datasets import Dataset
@@ -64,6 +64,12 @@ class Job:
         dataset = self.dataset or self.recipe.dataset.load(self.data, self.cache, progress)
         return dataset, self.trainer or self.recipe.model.make_trainer(dataset, self.data)
 
+    def located(self) -> "Job":
+        """The same job with absolute paths, for workers that may run in other folders."""
+        ledger = replace(self.ledger, folder=self.ledger.folder.absolute())
+        data = None if self.data is None else self.data.absolute()
+        return replace(self, ledger=ledger, data=data, cache=self.cache.absolute())
+
 
 def run_experiment(
     recipe: Recipe | str | Path,
@@ -72,7 +78,7 @@ def run_experiment(
     data: str | Path | None = None,
     cache: str | Path | None = None,
     jobs: int | None = None,
-    engine: str | None = None,
+    engine: str | Engine | None = None,
     trials: int | None = None,
     first_trial: int = 0,
     dataset: Dataset | MultiLabel | None = None,
@@ -85,11 +91,12 @@ def run_experiment(
 
     recipe: a `Recipe`, a TOML file, or the name of a recipe that comes with the package. data: the folder with the
     files of the dataset. cache: where features are stored, by default `cache` in that folder. jobs: the number of
-    processes that share the strategies, by default 1; engine: the same as text, "serial" or "processes:N" (see
-    `hedgerow.engines`). trials: the number of trials, by default that of the recipe; it can be increased later.
-    first_trial: the first trial to run, if another machine runs the earlier ones; `report_experiment` merges their
-    folders. dataset, trainer: your own, in place of the recipe's; with several processes they must be picklable. The
-    folder records its recipe and its data, but not a trainer of your own: use a new folder for another trainer.
+    processes that share the strategies, by default 1; engine: where to run, in more general terms: "serial",
+    "processes:N", "dask://host:port" (see `hedgerow.engines`), or an engine that is open. trials: the number of trials,
+    by default that of the recipe; it can be increased later. first_trial: the first trial to run, if another machine
+    runs the earlier ones; `report_experiment` merges their folders. dataset, trainer: your own, in place of the
+    recipe's; with several processes they must be picklable, and with Dask small. The folder records its recipe and its
+    data, but not a trainer of your own: use a new folder for another trainer.
     with_controls: add to every strategy that uses clusters the same strategy without them (`add_controls`), so that the
     report shows what is due to the clusters.
     allow_programs: run the program that a recipe names (a model of kind "program"); such a recipe is refused otherwise.
@@ -118,25 +125,24 @@ def run_experiment(
     return held
 
 
-def _run(job: Job, task: Task, trainer: Any, numbers: range, engine: str, progress: Progress | None) -> None:
+def _run(job: Job, task: Task, trainer: Any, numbers: range, engine: str | Engine, progress: Progress | None) -> None:
     """Run everything that is missing: in this process, or in workers, which load the data themselves."""
     watch = _Watch(job, len(numbers), progress)
     turns = _list_turns(job.recipe, numbers)
-    if engine == "serial":
-        with open_engine(engine) as opened:
+    with use_engine(engine) as opened:
+        if opened.name == "serial":
             opened.map(_Player(job, task, trainer, watch.report).play, turns)
-    else:
-        with open_engine(engine, setup=partial(_prepare, job)) as opened:
-            opened.map(_play, turns, progress=watch.look)
+        else:
+            folder = job.ledger.folder
+            opened.map(_play, turns, setup=partial(_prepare, job.located()), workdir=folder, progress=watch.look)
 
 
-def _name_engine(jobs: int | None, engine: str | None) -> str:
+def _name_engine(jobs: int | None, engine: str | Engine | None) -> str | Engine:
     """`jobs` processes are the engine "processes:N"; one is "serial"."""
     if jobs is not None and engine is not None:
         raise InputError("jobs and engine both say where to run: pass one of them (--jobs 2 is --engine processes:2)")
     if engine is not None:
-        open_engine(engine).close()  # refuses a name that is not one
-        return engine
+        return check_name(engine) if isinstance(engine, str) else engine
     jobs = checks.integer(1 if jobs is None else jobs, "jobs", least=1)
     return "serial" if jobs == 1 else f"processes:{jobs}"
 
@@ -201,8 +207,9 @@ def _prepare(job: Job) -> None:
     _player[:] = [_Player(job, dataset.task, trainer, lambda phase: None)]
 
 
-def _play(turn: Turn) -> None:
-    _player[0].play(turn)
+def _play(turn: Sequence[int]) -> None:
+    number, batch_size, place = turn  # a list, if it came as JSON
+    _player[0].play((number, batch_size, place))
 
 
 class _Watch:

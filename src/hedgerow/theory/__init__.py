@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hedgerow import checks
+from hedgerow.engines import Engine, use_engine
 from hedgerow.errors import InputError, StoreError
 from hedgerow.progress import Progress, watch
 from hedgerow.theory.algorithm import Plan, run_plan
@@ -46,7 +47,7 @@ def run_study(
     out: str | Path,
     *,
     quick: bool = False,
-    engine: str = "serial",
+    engine: str | Engine = "serial",
     seed: int = 0,
     data: str | Path | None = None,
     cache: str | Path | None = None,
@@ -55,18 +56,19 @@ def run_study(
     """Run a study, or what is missing of it, in the folder `out`: tables, summaries and figures. The summaries.
 
     name: a key of `STUDIES`. quick: fewer and smaller cells, which have the same results as in the whole study.
-    engine: "serial" or "processes:N" (see `hedgerow.engines`); results do not depend on it. data: for the study
-    "bridge", the folder with CIFAR-10; without it only the digits are measured. cache: where its features are kept,
-    data/cache by default.
+    engine: "serial", "processes:N" or "dask://host:port" (see `hedgerow.engines`), or an engine that is open; results
+    do not depend on it. data: for the study "bridge", the folder with CIFAR-10; without it only the digits are
+    measured. cache: where its features are kept, data/cache by default.
     """
     parts = STUDIES[checks.option(name, "study", STUDIES)]
     if data is not None:
         if name != "bridge":
             raise InputError(f"the study {name!r} reads no data: only 'bridge' does")
-        parts = (make_bridge(Path(data), None if cache is None else Path(cache)),)
+        parts = (make_bridge(Path(data).absolute(), None if cache is None else Path(cache).absolute()),)
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{out} is not a folder: choose a folder for the results")
-    with watch(progress) as report:
-        run = Run(folder, checks.seed(seed), engine, report)
+    seed = checks.seed(seed)
+    with use_engine(engine) as opened, watch(progress) as report:
+        run = Run(folder, seed, opened, report)
         return run_parts(parts, run, quick=checks.flag(quick, "quick"))

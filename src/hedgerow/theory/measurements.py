@@ -8,18 +8,18 @@ one thread. More threads mostly wait for each other, at twenty times the cost.
 """
 
 import csv
+import importlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hedgerow import __version__
-from hedgerow.engines import open_engine
+from hedgerow.engines import Engine, use_engine
 from hedgerow.errors import StoreError
 from hedgerow.machine import limit_blas
 from hedgerow.progress import Progress, ignore
@@ -42,6 +42,11 @@ class Cell:
     arguments: Mapping[str, Any]
     labels: Mapping[str, Any] = field(default_factory=dict)
 
+    def describe(self) -> Row:
+        """The cell as an engine sends it: the task by its module and name."""
+        task = f"{self.task.__module__}:{self.task.__qualname__}"
+        return {"name": self.name, "task": task, "arguments": dict(self.arguments), "labels": dict(self.labels)}
+
 
 @dataclass(frozen=True)
 class Run:
@@ -49,7 +54,7 @@ class Run:
 
     folder: Path
     seed: int = 0
-    engine: str = "serial"
+    engine: str | Engine = "serial"
     progress: Progress = ignore
 
     def measure(self, table: str, cells: Sequence[Cell]) -> list[Row]:
@@ -60,12 +65,14 @@ class Run:
         except OSError as error:
             raise StoreError(f"the folder {held.parent} cannot be created: {error.strerror}") from error
         open_checkpoints(held, [], {"seed": self.seed, "version": __version__})
-        with open_engine(self.engine) as engine:
+        jobs = [{"folder": str(held.absolute()), "seed": self.seed, **cell.describe()} for cell in cells]
+        with use_engine(self.engine) as engine:
 
             def look(done: int) -> None:
                 self.progress(f"{table}: {done:,} of {len(cells):,} cells", done / len(cells))
 
-            measured = engine.map(partial(measure_cell, held, self.seed), cells, progress=look)
+            workdir = None if engine.name == "serial" else self.folder
+            measured = engine.map(measure_cell, jobs, workdir=workdir, progress=look)
         rows = [row for some in measured for row in some]
         write_rows(self.folder / f"{table}.csv", rows)
         return rows
@@ -76,18 +83,20 @@ def name_cell(*parts: Any) -> str:
     return re.sub(r"[^\w.+]+", "-", " ".join(map(str, parts))).strip("-")
 
 
-def measure_cell(held: Path, seed: int, cell: Cell) -> list[Row]:
-    """The rows of a cell: of its file, or measured and written to it."""
-    path = held / f"{cell.name}.json"
+def measure_cell(job: Row) -> list[Row]:
+    """The rows of a cell, given as `Cell.describe` says, a folder and a seed: of its file, or measured and written."""
+    path = Path(job["folder"]) / f"{job['name']}.json"
     if path.exists():
         try:
             found: list[Row] = json.loads(path.read_text())
         except UNREADABLE as error:
             raise StoreError(f"{path} cannot be read: {error}; delete it to measure it again") from error
         return found
-    rng = np.random.default_rng([seed, *cell.name.encode()])
+    module, _, name = job["task"].partition(":")
+    task = getattr(importlib.import_module(module), name)
+    rng = np.random.default_rng([job["seed"], *job["name"].encode()])
     with limit_blas():
-        rows = [{**cell.labels, **row} for row in cell.task(rng, **cell.arguments)]
+        rows = [{**job["labels"], **row} for row in task(rng, **job["arguments"])]
     with atomic_write(path) as beside:
         beside.write_text(json.dumps(rows))
     return rows

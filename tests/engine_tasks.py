@@ -1,0 +1,121 @@
+"""Tasks for the tests of engines, in a module that workers can import."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.errors import InputError
+from hedgerow.store import atomic_write
+
+SEEN: list[str] = []
+
+
+def square(job: int) -> int:
+    time.sleep(0.05 * (job == 0))  # the first job is not the first to finish
+    return job * job
+
+
+def name_process(job: int) -> int:
+    return os.getpid()
+
+
+def name_process_slowly(job: int) -> int:
+    time.sleep(0.03)
+    return os.getpid()
+
+
+def fail_at_two(job: int) -> int:
+    if job == 2:
+        raise InputError("job 2 is wrong")
+    return job
+
+
+def divide(job: int) -> float:
+    return 1 / job
+
+
+def fail_first(path: str) -> str:
+    """An error that passes: the second try succeeds."""
+    if touch(path):
+        raise OSError("the disk is on its way")
+    return "done"
+
+
+def kill_itself(job: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_first(path: str | None) -> str:
+    """The worker is killed at the first try of the job with a path."""
+    if path is not None and touch(path):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
+
+
+def touch(path: str) -> bool:
+    """Whether the file is new; it is there afterwards."""
+    new = not Path(path).exists()
+    Path(path).touch()
+    return new
+
+
+def allocate(job: int) -> int:
+    return len(np.ones(1 << job))
+
+
+def fill_memory(job: int) -> int:
+    """More and more memory, until somebody puts an end to it; two gigabytes if nobody does."""
+    held = []
+    for _ in range(200):
+        held.append(np.ones(10 << 17))  # 10 MiB
+        time.sleep(0.02)
+    return len(held)
+
+
+def wait_for_long(folder: str) -> None:
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+
+def fail_or_wait(job: str) -> None:
+    if job == "":
+        raise InputError("stop")
+    wait_for_long(job)
+
+
+def write_numbers(job: dict[str, Any]) -> str:
+    """A file of random numbers, made once; with `slow`, slowly."""
+    path = Path(job["path"])
+    if not path.exists():
+        time.sleep(job.get("slow", 0))
+        with atomic_write(path) as beside:
+            beside.write_bytes(np.random.default_rng(job["seed"]).normal(size=job.get("size", 100)).tobytes())
+        with (path.parent / "made").open("a") as file:
+            file.write(f"{path.name}\n")
+    return path.name
+
+
+def return_a_set(job: int) -> set[int]:
+    return {job}
+
+
+def write_mark(path: str) -> None:
+    with Path(path).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    SEEN.append(path)
+
+
+def clear_seen(job: int) -> None:
+    SEEN.clear()
+
+
+def read_seen(job: int) -> int:
+    return len(SEEN)
+
+
+def refuse_setup() -> None:
+    raise InputError("the data are missing")
