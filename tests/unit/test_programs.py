@@ -53,3 +53,16 @@ def test_a_program_that_is_not_there() -> None:
         ProgramTrainer(("no-such-program",), 4).fit(FEATURES, LABELS, seed=0)
     with pytest.raises(InputError, match="command must name a program"):
         ProgramTrainer((), 4).fit(FEATURES, LABELS, seed=0)
+
+
+def test_labels_of_several_classes(tmp_path: Path) -> None:
+    answers = np.eye(4, dtype=np.int8)[LABELS]
+    answers[0] = -1
+    lines = "import sys, numpy as np\nif sys.argv[1] == 'fit':\n    np.save('got.npy', np.load(sys.argv[5]))"
+    write(tmp_path, lines).fit(FEATURES, answers, seed=0)
+    np.testing.assert_array_equal(np.load(tmp_path / "got.npy"), answers)
+    for wrong in (answers[:, :3], answers + 3):
+        with pytest.raises(InputError, match="1, 0 or -1 for each of 4 classes"):
+            write(tmp_path, lines).fit(FEATURES, wrong, seed=0)
+    with pytest.raises(InputError, match="features"):
+        write(tmp_path, lines).fit(FEATURES, answers[:3], seed=0)

@@ -16,9 +16,11 @@ from hedgerow.report import (
     draw_curves,
     draw_intervals,
     paint_tiles,
+    render_bars,
     render_cards,
     render_facts,
     render_table,
+    render_texts,
     write_page,
 )
 from page import Page, check_self_contained
@@ -140,3 +142,30 @@ def test_labels_of_a_logarithmic_axis_do_not_overlap():
     figure = draw_curves([("one", float(size), 0.5, None) for size in sizes], log=True)
     shown = [f">{size:,}<" in figure for size in sizes]
     assert shown == [True, False, True, False, True, True, True]
+
+
+def test_bands_between_two_ends_shares_as_percentages_and_another_first_color() -> None:
+    figure = draw_curves([("one", 1.0, 0.5, (0.2, 0.6)), ("one", 2.0, 0.6, (0.5, 0.8))], percent=True, first=2)
+    assert "50 %" in figure
+    assert "var(--series-2)" in figure
+    assert "var(--series-0)" not in figure
+    same = [("one", 1.0, 0.5, 0.1), ("one", 2.0, 0.6, 0.1)]
+    ends = [("one", 1.0, 0.5, (0.4, 0.6)), ("one", 2.0, 0.6, (0.5, 0.7))]
+    assert draw_curves(same) == draw_curves(ends)
+    with pytest.raises(InputError, match="can show 1 series, got 2"):
+        draw_curves([("one", 1.0, 0.5, None), ("two", 1.0, 0.5, None)], first=len(SERIES) - 1)
+
+
+def test_bars_have_parts_and_escape_their_names() -> None:
+    text = render_bars([("<a>", [3, 1]), ("b", [2, 0])], ["seen & done", "rest"], number="n")
+    page = Page(text)
+    assert page.tags.count("rect") == 4
+    assert "&lt;a&gt;" in text
+    assert "seen &amp; done" in text
+    assert 'x="0.000" width="75.000"' in text
+    assert 'x="75.000" width="25.000"' in text
+    assert 'x="0.000" width="50.000"' in text
+    assert Page(render_bars([("none", [0])], ["one"])).tags.count("rect") == 1
+    with pytest.raises(InputError, match="1 to 2 parts, got 3"):
+        render_bars([], ["a", "b", "c"])
+    assert 'class="wide text"' in render_texts([{"a": "<b>"}])

@@ -233,3 +233,13 @@ def test_advice_is_json_with_a_citation_for_every_rule() -> None:
 def test_wrong_input_is_refused(rounds: list[Progress], settings: Settings, message: str) -> None:
     with pytest.raises(InputError, match=message):
         advise_stopping(rounds, settings)
+
+
+def test_what_is_spent_may_be_counted_elsewhere() -> None:
+    rounds = make_curve([0.5])  # 1,000 labels
+    found = look_up(advise_stopping(rounds, Settings(budget=1500, spent=1500)), "budget").found
+    assert (found.verdict, found.statistic) == (STOP, 1500)
+    found = look_up(advise_stopping(rounds, Settings(budget=1500)), "budget").found
+    assert (found.verdict, found.statistic) == (GO_ON, 1000)
+    with pytest.raises(InputError, match="spent"):
+        advise_stopping(rounds, Settings(spent=-1))

@@ -1,6 +1,6 @@
 """`Campaign`: a folder with a pool and all that people said about it. Its verbs are those of `hedgerow campaign`.
 
-    init -> (predict ->) next -> claim and answer, or export and ingest -> predict -> next ...
+    init -> next -> claim and answer, or export and ingest -> learn or predict -> next ...
 
 Each verb can be interrupted at any point: opening the campaign again finishes or removes what was begun, and the verb
 can be run again. Everything long happens in the modules named like the verbs; here they meet the log.
@@ -24,13 +24,16 @@ from hedgerow.campaign import (
     artifacts,
     asking,
     budget,
+    curves,
     exports,
     formats,
     growing,
     ingesting,
+    learning,
     planning,
     predictions,
     registering,
+    reporting,
     results,
     retiring,
     spreading,
@@ -44,17 +47,21 @@ from hedgerow.campaign.applying import OUTCOMES, Incoming, Origin, apply
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.budget import Budget
 from hedgerow.campaign.classes import Counted
+from hedgerow.campaign.curves import Measured
 from hedgerow.campaign.database import FILE, Database
 from hedgerow.campaign.growing import Grown, Growth
 from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings, read_holdings
 from hedgerow.campaign.ingesting import Ingested
+from hedgerow.campaign.learning import Learned, Lesson
 from hedgerow.campaign.planning import Wish
 from hedgerow.campaign.predictions import Model, Reading
 from hedgerow.campaign.registering import READY, Given
 from hedgerow.campaign.results import Exported, Wanted
 from hedgerow.campaign.retiring import Retired
 from hedgerow.campaign.spreading import Rule, Spread
+from hedgerow.campaign.stopping import Settings, StopAdvice
 from hedgerow.campaign.summaries import Asked, Entry, Status
+from hedgerow.campaign.truth import read_truth
 from hedgerow.campaign.verdicts import NO_VALUE
 from hedgerow.errors import CampaignError, InputError
 from hedgerow.progress import Progress, watch
@@ -308,10 +315,59 @@ class Campaign:
         default up to 1 GiB. name: "model-N" by default. metrics: known figures, such as {"accuracy": 0.81}.
         """
         held = self._holdings
-        found = predictions.read_predictions(source, held, Reading(logits, partial, keep, column))
+        watched = curves.find_watch(self._database, held)
+        found = predictions.read_predictions(source, held, Reading(logits, partial, keep, column), watched)
         if not found.known.any():
             raise InputError("the predictions are for no row of the pool")
-        return predictions.register(self._database, self._shelf, held, found, name, metrics or {})
+        with self._database.read() as connection:
+            labels = len(read_truth(connection, held, holdout=False))
+            origin = predictions.Origin(watched, labels, db.last_event(connection))
+        return predictions.register(self._database, self._shelf, held, found, origin, name, metrics or {})
+
+    def learn(
+        self,
+        *,
+        head: str | None = None,
+        program: str | None = None,
+        name: str | None = None,
+        keep: bool | None = None,
+        seed: int = 0,
+        progress: Progress | bool | None = None,
+    ) -> Learned:
+        """Train a model on the embeddings and the labels so far, predict the pool, and measure it on the holdout.
+
+        head: "linear" (logistic regression, the default) or "perceptron" (one hidden layer). program: the command of
+        your own trainer instead. It is run twice, with these arguments added:
+
+            fit --features F.npy --labels L.npy --classes C --seed S --model FOLDER
+            predict --model FOLDER --features F.npy --out OUT.parquet
+
+        F holds the embeddings of the labeled rows, later those of the pool, in large chunks. L holds class numbers in
+        the order of the classes; in multi-label and pair campaigns int8 (rows, C): 1 yes, 0 no, -1 not asked. OUT has
+        one row per row of F with the columns p_0, p_1, ..., one probability per class. The command runs with your
+        rights. name, keep: as in `predict`. Labels of the holdout are never trained on.
+        """
+        lesson = learning.check_lesson(Lesson(head, program, name, keep, seed, progress))
+        return learning.learn(self._database, self._shelf, self._holdings, lesson)
+
+    def curve(self) -> list[Measured]:
+        """Every model on the labeled holdout, the oldest first: the learning curve as of now."""
+        return curves.read_curve(self._database, self._shelf, self._holdings)
+
+    def stop_advice(
+        self, *, least_gain: float = Settings.least_gain, batch: int | None = None, seed: int = 0
+    ) -> StopAdvice:
+        """Whether to stop labeling, by every rule of `hedgerow.campaign.stopping`.
+
+        least_gain: a smaller gain on the holdout per batch is not worth its labels. batch: the size of the next one, by
+        default that of the last. The budget is that of the campaign, if it has one.
+        """
+        return curves.advise(self._database, self._shelf, self._holdings, Settings(least_gain, batch, seed=seed))
+
+    def report(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write one HTML file: the learning curve, labels, coverage, budget, agreement, times, batches, advice."""
+        store.check_target(path, force=force)
+        return reporting.write_report(self._database, self._shelf, self._holdings, Path(path))
 
     def next(
         self,
@@ -472,7 +528,7 @@ class Campaign:
 
     def status(self) -> Status:
         """What there is: the pool, models, batches, tasks, labels, people, files."""
-        return summaries.read_status(self._database, self._holdings)
+        return summaries.read_status(self._database, self._shelf, self._holdings)
 
     def batch(self, number: int) -> dict[str, Any]:
         """The tasks of a batch by column, in pick order: ids, contents, clusters, margins, guesses, states."""

@@ -7,11 +7,14 @@ A row without predictions is no candidate; that there are such rows must be aske
 A model knows the rows and the classes of its day. Later rows have no predictions of it. Its guesses are class ids, so
 that they follow renamed and merged classes; its margins and probabilities stay what they were. Of a pair whose class
 was merged, the larger probability counts.
+
+The predictions for what models are measured by, the holdout and a fixed set of other rows (`curves.py`), are kept in a
+small file of their own: learning curves never read those of the whole pool.
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from hedgerow.campaign import artifacts, tables
 from hedgerow.campaign import database as db
 from hedgerow.campaign.artifacts import Print, Shelf
 from hedgerow.campaign.database import Database, now
-from hedgerow.campaign.holdings import MULTI_CLASS, PAIRS, Holdings
+from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings
 from hedgerow.errors import CampaignError, InputError
 from hedgerow.pairs.files import Columns, NamedPairs, names_pairs
 from hedgerow.pool.ids import align, find_ids
@@ -33,6 +36,16 @@ from hedgerow.pool.tables import Table, open_rows
 MOST_KEPT = 1 << 30  # bytes of probabilities that are kept without being asked for
 UNKNOWN_CLASS = -1
 Floats = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """What models are measured by: rows and classes, ordered by them. at: their places in predictions, -1 for none."""
+
+    rows: Numbers
+    classes: Numbers
+    at: Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +53,15 @@ class Predictions:
     """Predictions in the order of the pool: one entry per row, or per pair. NaN where there are none.
 
     margin: as strategies see it. guess: the most probable class, UNKNOWN_CLASS if only margins are known; probability:
-    that of the guess, or of a yes for a pair. matrix: all probabilities, if they are kept.
+    that of the guess, or of a yes for a pair. matrix: all probabilities, if they are kept. watched: of a multi-label
+    campaign, all probabilities of what models are measured by.
     """
 
     margin: Floats
     guess: npt.NDArray[np.int32]
     probability: Floats
     matrix: Floats | None = None
+    watched: Floats | None = None
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
@@ -68,7 +83,7 @@ class Reading:
     column: str | None = None
 
 
-def read_predictions(source: Any, holdings: Holdings, how: Reading) -> Predictions:
+def read_predictions(source: Any, holdings: Holdings, how: Reading, watch: Watch) -> Predictions:
     """Read, match and check predictions."""
     name = "logits" if how.logits else "probabilities"
     opened = open_rows(source, "predictions")
@@ -88,9 +103,21 @@ def read_predictions(source: Any, holdings: Holdings, how: Reading) -> Predictio
     order = _find_order(matrix.ids, matrix.n, holdings, how.partial)
     keep = 4 * holdings.n * matrix.width <= MOST_KEPT if how.keep is None else how.keep
     whole = _arrange_matrix(matrix, order) if keep else None
+    watched = _take(matrix, watch.at if order is None else order[watch.at]) if holdings.kind == MULTI_LABEL else None
     return Predictions(
-        _arrange(margin, order, np.nan), _arrange(guess, order, UNKNOWN_CLASS), _arrange(top, order, np.nan), whole
+        _arrange(margin, order, np.nan),
+        _arrange(guess, order, UNKNOWN_CLASS),
+        _arrange(top, order, np.nan),
+        whole,
+        watched,
     )
+
+
+def _take(matrix: pool.Matrix, rows: Numbers) -> Floats:
+    """Some rows of a matrix; NaN where a row is -1."""
+    taken = matrix.take(np.maximum(rows, 0)).astype(np.float32)
+    taken[rows < 0] = np.nan
+    return taken
 
 
 def _check_width(width: int, holdings: Holdings) -> None:
@@ -214,13 +241,32 @@ def _read_vector(opened: Any, holdings: Holdings, how: Reading) -> Floats:
 
 @dataclass(frozen=True)
 class Model:
-    """A registered model. rows: how many rows or pairs have predictions."""
+    """A registered model. rows: how many rows or pairs have predictions. labels: how many it was trained on.
+
+    settings: how `learn` trained it; empty if it was trained elsewhere.
+    """
 
     id: int
     name: str
     rows: int
+    labels: int
     labels_upto: int
     metrics: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where predictions come from. labels, labels_upto: how many labels the model was trained on, and the last event.
+
+    command: the verb in the log.
+    """
+
+    watch: Watch
+    labels: int
+    labels_upto: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    command: str = "predict"
 
 
 def register(
@@ -228,6 +274,7 @@ def register(
     shelf: Shelf,
     holdings: Holdings,
     found: Predictions,
+    origin: Origin,
     name: str | None,
     metrics: Mapping[str, Any],
 ) -> Model:
@@ -237,14 +284,15 @@ def register(
         columns |= {"row": holdings.pairs.rows, "class": holdings.pairs.classes}
     with shelf.hold():
         made: dict[str, tuple[Path, Print]] = {
-            "scores": shelf.add("scores", ".parquet", lambda path: _write(path, columns))
+            "scores": shelf.add("scores", ".parquet", lambda path: _write(path, columns)),
+            "watched": shelf.add("watched", ".parquet", lambda path: _write(path, _watch(found, origin.watch))),
         }
         matrix = found.matrix
         if matrix is not None:
             made["probabilities"] = shelf.add("probabilities", ".npy", lambda path: _save(path, matrix))
         with database.write() as connection:
             if db.read_edition(connection) != holdings.edition:
-                raise CampaignError("the pool or its classes changed meanwhile: run predict again")
+                raise CampaignError("the pool or its classes changed meanwhile: run it again")
             table = tables.model
             taken = set(connection.execute(sa.select(table.c.name)).scalars())
             name = name or next(
@@ -253,12 +301,23 @@ def register(
             if name in taken:
                 raise CampaignError(f"a model called {name!r} is registered already: give another name")
             numbers = {kind: shelf.register(connection, kind, *held) for kind, held in made.items()}
-            rows, upto = int(found.known.sum()), db.last_event(connection)
-            values = {"name": name, "labels_upto": upto, "rows": rows, **numbers, "at": now()}
-            values |= {"classes": json.dumps([*holdings.classes]), "metrics": json.dumps(dict(metrics))}
+            rows = int(found.known.sum())
+            values = {"name": name, "labels_upto": origin.labels_upto, "labels": origin.labels, "rows": rows}
+            values |= {**numbers, "at": now(), "classes": json.dumps([*holdings.classes])}
+            values |= {"metrics": json.dumps(dict(metrics)), "settings": json.dumps(dict(origin.settings))}
             number = connection.execute(sa.insert(table).values(**values).returning(table.c.id)).scalar_one()
-            database.note(connection, "predict", {"model": name, "rows": rows})
-            return Model(number, name, rows, upto, dict(metrics))
+            database.note(connection, origin.command, {"model": name, "rows": rows, "labels": origin.labels})
+            return Model(number, name, rows, origin.labels, origin.labels_upto, dict(metrics), dict(origin.settings))
+
+
+def _watch(found: Predictions, watch: Watch) -> dict[str, npt.NDArray[Any]]:
+    """The columns of the small file: rows and classes, their predictions, all probabilities of multi-label rows."""
+    known = np.append(found.known, False)[watch.at]
+    columns: dict[str, npt.NDArray[Any]] = {"row": watch.rows[known], "class": watch.classes[known]}
+    columns |= {name: values[watch.at[known]] for name, values in found.columns().items()}
+    if found.watched is not None:
+        columns |= {f"p_{place}": column for place, column in enumerate(found.watched[known].T)}
+    return columns
 
 
 def _write(path: Path, columns: dict[str, npt.NDArray[Any]]) -> None:

@@ -59,13 +59,14 @@ class Progress:
 class Settings:
     """What the user decides. least_gain: a smaller gain of the metric per batch is not worth its labels.
 
-    batch: the labels of the next batch (None: as many as the last one had). budget: the labels that are paid for.
-    pairs: whether predictions are yes and no for pairs.
+    batch: the labels of the next batch (None: as many as the last one had). budget: the labels that are paid for;
+    spent: how many of them (None: those of the last round). pairs: whether predictions are yes and no for pairs.
     """
 
     least_gain: float = 0.005
     batch: int | None = None
     budget: int | None = None
+    spent: int | None = None
     pairs: bool = False
     confidence: float = 0.95
     seed: int = 0
@@ -364,7 +365,7 @@ def _curve(rounds: Sequence[Progress]) -> Series:
 def _judge_budget(rounds: Sequence[Progress], settings: Settings, threshold: float) -> Finding:
     if settings.budget is None:
         return Finding(CANNOT_TELL, "No budget was given.")
-    spent = rounds[-1].labels if rounds else 0
+    spent = settings.spent if settings.spent is not None else rounds[-1].labels if rounds else 0
     left = settings.budget - spent
     if left <= 0:
         return Finding(STOP, f"The budget of {settings.budget:,} labels is spent.", float(spent))
@@ -379,9 +380,9 @@ def _check(rounds: Sequence[Progress], settings: Settings) -> None:
     checks.seed(settings.seed)
     if not 0 < checks.real(settings.confidence, "confidence") < 1:
         raise InputError(f"confidence must be between 0 and 1, got {settings.confidence:g}")
-    for name in ("batch", "budget"):
+    for name, least in (("batch", 1), ("budget", 1), ("spent", 0)):
         if getattr(settings, name) is not None:
-            checks.integer(getattr(settings, name), name, least=1)
+            checks.integer(getattr(settings, name), name, least=least)
     for before, after in pairwise(rounds):
         if after.labels <= before.labels:
             raise InputError(

@@ -16,6 +16,7 @@ from hedgerow.campaign.answers import Answers
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.asking import Task
 from hedgerow.campaign.budget import Budget, find_budget
+from hedgerow.campaign.curves import Measured, advise, read_curve
 from hedgerow.campaign.database import Database
 from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdout
 from hedgerow.campaign.planning import require_batch
@@ -23,6 +24,7 @@ from hedgerow.campaign.predictions import UNKNOWN_CLASS, find_model, load_predic
 from hedgerow.campaign.tables import STATES
 
 Numbers = npt.NDArray[np.int64]
+LOOKED_AT = 2  # models whose picks are looked at: of the newest there may be no answers yet
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Status:
-    """What there is in a campaign. labels: verdicts by how they came about; tasks: by state, of all open batches."""
+    """What there is in a campaign. labels: verdicts by how they came about; tasks: by state, of all open batches.
+
+    measured: the newest model on the holdout; advice: whether to stop, and why. Both None before there is a model.
+    """
 
     kind: str
     rows: int
@@ -65,6 +70,8 @@ class Status:
     sources: tuple[Mapping[str, Any], ...]
     budget: Budget | None
     retired: int
+    measured: Measured | None = None
+    advice: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The same in plain types."""
@@ -88,11 +95,16 @@ class Status:
         lines.append(f"answers  {people or 'none'}")
         if self.budget is not None:
             lines.append(f"budget   {self.budget}")
+        if self.measured is not None and self.advice is not None:
+            lines.append(f"holdout  {self.measured}")
+            lines.append(f"stop?    {self.advice['verdict']}: {self.advice['reason']}")
         return "\n".join(lines)
 
 
-def read_status(database: Database, holdings: Holdings) -> Status:
-    """Count what there is, in one consistent view."""
+def read_status(database: Database, shelf: Shelf, holdings: Holdings) -> Status:
+    """Count what there is, in one consistent view; and how good the newest model is."""
+    measured = next(iter(read_curve(database, shelf, holdings, last=1)), None)
+    advice = None if measured is None else advise(database, shelf, holdings, picks=LOOKED_AT)
     with database.read() as connection:
         models = connection.execute(sa.select(tables.model).order_by(tables.model.c.id)).all()
         how = _pairs(connection, "SELECT how, count(*) FROM verdict GROUP BY how ORDER BY how")
@@ -123,6 +135,8 @@ def read_status(database: Database, holdings: Holdings) -> Status:
         ),
         budget,
         int(retired),
+        measured,
+        None if advice is None else {"verdict": advice.verdict, "reason": advice.reason},
     )
 
 

@@ -92,9 +92,12 @@ model = sa.Table(
     _key(),
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("labels_upto", Big, nullable=False),
+    sa.Column("labels", Big, nullable=False),  # that it was trained on, as far as anybody knows
     sa.Column("rows", Big, nullable=False),
     sa.Column("scores", Key, sa.ForeignKey("artifact.id"), nullable=False),
     sa.Column("probabilities", Key, sa.ForeignKey("artifact.id")),
+    sa.Column("watched", Key, sa.ForeignKey("artifact.id"), nullable=False),  # its predictions that it is measured by
+    sa.Column("settings", sa.Text, nullable=False),  # how it was trained here; {} if elsewhere
     sa.Column("classes", sa.Text, nullable=False),  # the ids of the classes it knows, in the order of its columns
     sa.Column("metrics", sa.Text, nullable=False),
     sa.Column("at", Big, nullable=False),

@@ -5,7 +5,7 @@ The rooms are imported inside the commands, so that `hedgerow --help` answers at
 
 import typer
 
-from hedgerow.cli import campaign_labels, campaign_pool, campaigns
+from hedgerow.cli import campaign_labels, campaign_models, campaign_pool, campaigns
 from hedgerow.cli.advice import advise
 from hedgerow.cli.app import app, run
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
@@ -39,6 +39,7 @@ campaign.command("grow")(campaign_pool.grow)
 campaign.command("retire")(campaign_pool.retire)
 campaign.command("purge")(campaign_pool.purge)
 campaign.command("predict")(campaigns.predict)
+campaign.command("learn")(campaign_models.learn)
 campaign.command("next")(campaigns.next_batch)
 campaign.command("export")(campaigns.export)
 campaign.command("ingest")(campaigns.ingest)
@@ -52,6 +53,9 @@ campaign.command("votes")(campaign_labels.votes)
 campaign.command("spread")(campaign_labels.spread)
 campaign.command("budget")(campaign_labels.budget)
 campaign.command("status")(campaigns.status)
+campaign.command("curve")(campaign_models.show_curve)
+campaign.command("stop")(campaign_models.stop)
+campaign.command("report")(campaign_models.write_report)
 campaign.command("log")(campaigns.show_log)
 campaign.command("close")(campaigns.close)
 campaign.command("undo")(campaigns.undo)

@@ -5,7 +5,9 @@ The command is run in two ways, with these arguments appended:
     fit --features F.npy --labels L.npy --classes C --seed S --model FOLDER
     predict --model FOLDER --features F.npy --out OUT.parquet
 
-`fit` writes whatever it needs to the empty FOLDER. `predict` writes one row per row of F: columns `p_0`, `p_1`, ... (or
+F holds one row of float numbers per example. L holds class numbers 0 to C - 1, one per row; in a task where classes do
+not exclude each other, int8 (rows, C): 1 for yes, 0 for no, -1 for not known. `fit` writes whatever it needs to the
+empty FOLDER. `predict` writes one row per row of F: columns `p_0`, `p_1`, ... (or
 one list column `probabilities`), and also `e_0`, `e_1`, ... (or `embeddings`) if strategies or clusters need
 embeddings. The folder is deleted with the model. The program must make sure that the same seed gives the same model.
 
@@ -32,7 +34,10 @@ LAST_LINES = 3  # of the standard error of a failed program, for the message
 
 @dataclass(frozen=True)
 class ProgramTrainer:
-    """`command`: a program and its first arguments, such as ("python", "train.py"); `folder`: where it runs."""
+    """`command`: a program and its first arguments, such as ("python", "train.py"); `folder`: where it runs.
+
+    Labels are class numbers, or a matrix of 1, 0 and -1: yes, no, not known.
+    """
 
     command: tuple[str, ...]
     classes: int
@@ -41,7 +46,7 @@ class ProgramTrainer:
     def fit(self, features: Any, labels: Labels, *, seed: int) -> "FittedProgram":
         if not self.command:
             raise InputError('command must name a program, such as ["python", "train.py"]; got an empty one')
-        check_labels(labels, features, self.classes)
+        _check(labels, features, self.classes)
         model = FittedProgram(self, Path(tempfile.mkdtemp(prefix="hedgerow-")))
         weakref.finalize(model, shutil.rmtree, model.path, ignore_errors=True)
         (model.path / "model").mkdir()
@@ -51,6 +56,17 @@ class ProgramTrainer:
         numbers = ["--classes", str(self.classes), "--seed", str(checks.seed(seed))]
         model.call("fit", given, numbers)
         return model
+
+
+def _check(labels: Labels, features: Any, classes: int) -> None:
+    if np.ndim(labels) != 2:
+        check_labels(labels, features, classes)
+        return
+    checks.same_length({"features": len(features), "labels": len(labels)})
+    if labels.shape[1] != classes or not np.isin(labels, (-1, 0, 1)).all():
+        raise InputError(
+            f"labels must be 1, 0 or -1 for each of {classes} classes, got {checks.shape_text(labels.shape)}"
+        )
 
 
 @dataclass(frozen=True, eq=False)

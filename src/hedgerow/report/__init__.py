@@ -4,7 +4,16 @@ What it does not do: run anything, or compute statistics.
 """
 
 from hedgerow.report.figures import PAPERS, SERIES, draw_curves, draw_intervals, frame_figure, paint_tiles
-from hedgerow.report.pages import Section, compose_page, render_cards, render_facts, render_table, write_page
+from hedgerow.report.pages import (
+    Section,
+    compose_page,
+    render_bars,
+    render_cards,
+    render_facts,
+    render_table,
+    render_texts,
+    write_page,
+)
 
 __all__ = [
     "PAPERS",
@@ -15,8 +24,10 @@ __all__ = [
     "draw_intervals",
     "frame_figure",
     "paint_tiles",
+    "render_bars",
     "render_cards",
     "render_facts",
     "render_table",
+    "render_texts",
     "write_page",
 ]

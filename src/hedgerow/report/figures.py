@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from hedgerow.errors import InputError
 
-Point = tuple[str, float, float, float | None]  # series, x, y, and the half-width of the band around y, if any
+Ends = tuple[float, float]
+Point = tuple[str, float, float, float | Ends | None]  # series, x, y, and a band: its half-width or its ends, if any
 Interval = tuple[str, str, float, float, float]  # row, series, and on the x axis: middle, low, high
 
 # The color of a line on a light and on a dark page, and its marker: of equal weight, and distinguishable by color-blind
@@ -45,28 +46,40 @@ PAPERS = np.array([[255, 255, 255], [255, 214, 153], [173, 216, 255]], np.float6
 TILE_INK = np.array([24, 24, 32], np.float64)
 
 
-def draw_curves(points: Sequence[Point], *, x: str = "labels", y: str = "accuracy", log: bool = False) -> str:
-    """Curves as inline SVG: one line per series through its points, with a band of one error on either side.
+def draw_curves(
+    points: Sequence[Point],
+    *,
+    x: str = "labels",
+    y: str = "accuracy",
+    log: bool = False,
+    percent: bool = False,
+    first: int = 0,
+) -> str:
+    """Curves as inline SVG: one line per series through its points, with a band of one error on either side or between
+    two ends.
 
-    x, y: the titles of the axes. log: a logarithmic x axis. At most as many series as there are colors in `SERIES`.
+    x, y: the titles of the axes. log: a logarithmic x axis. percent: shares on the y axis as percentages.
+    first: the place in `SERIES` of the first color; there are at most as many series as colors from there on.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    series = _list_series(point[0] for point in points)
+    series = _list_series((point[0] for point in points), len(SERIES) - first)
     with rc_context(DRAWING):
         # In inches: readable on a phone. The legend is below the axes.
         columns = _count_columns(series)
         figure = Figure(figsize=(6.4, 3.9 + 0.25 * -(-len(series) // columns)), layout="constrained")
         axes = figure.add_subplot()
         for number, name in enumerate(series):
-            _draw_curve(axes, [point for point in points if point[0] == name], number)
+            _draw_curve(axes, [point for point in points if point[0] == name], first + number)
         if log:
             axes.set_xscale("log")
             axes.minorticks_off()
         ticks = _choose_ticks({point[1] for point in points})
         axes.set_xticks(_thin_ticks(ticks) if log else ticks)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        if percent:
+            axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         _style_axes(axes, x, y)
         figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK)
         return _inline_svg(_write_svg(figure), f"Curves: {y} by {x}, for {', '.join(series)}")
@@ -110,11 +123,11 @@ def _draw_intervals(axes: Any, marks: Sequence[Interval], rows: Sequence[str], n
     axes.plot(middles, places, color=color, marker=SERIES[number][2], markersize=5, linewidth=0, label=marks[0][1])
 
 
-def _list_series(names: Iterable[str]) -> list[str]:
+def _list_series(names: Iterable[str], colors: int = len(SERIES)) -> list[str]:
     """The names of the series, each once; more than there are colors are refused."""
     series = list(dict.fromkeys(names))
-    if len(series) > len(SERIES):
-        raise InputError(f"a figure can show {len(SERIES)} series, got {len(series)}: draw several figures")
+    if len(series) > colors:
+        raise InputError(f"a figure can show {colors} series, got {len(series)}: draw several figures")
     return series
 
 
@@ -155,9 +168,14 @@ def _draw_curve(axes: Any, points: Sequence[Point], number: int) -> None:
     color = SERIES_STAND_IN.format(number)
     x = [point[1] for point in points]
     y = np.array([point[2] for point in points])
-    error = np.array([point[3] or 0.0 for point in points])
-    axes.fill_between(x, y - error, y + error, color=color, alpha=0.18, linewidth=0)
+    ends = np.array([_find_ends(point) for point in points])
+    axes.fill_between(x, ends[:, 0], ends[:, 1], color=color, alpha=0.18, linewidth=0)
     axes.plot(x, y, color=color, marker=SERIES[number][2], markersize=5, linewidth=2, label=points[0][0])
+
+
+def _find_ends(point: Point) -> Ends:
+    _, _, y, band = point
+    return band if isinstance(band, tuple) else (y - (band or 0.0), y + (band or 0.0))
 
 
 def _style_axes(axes: Any, x: str, y: str) -> None:

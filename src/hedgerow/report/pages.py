@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hedgerow.errors import InputError
 from hedgerow.report.figures import style_colors
 from hedgerow.store import atomic_write
 
@@ -28,7 +29,20 @@ figure{margin:0}figcaption{margin-bottom:.4rem}figcaption b{display:block}
 img{display:block;width:100%;image-rendering:pixelated}
 dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.25rem 1rem;margin:0}
 dt{color:var(--faint)}dd{margin:0;overflow-wrap:anywhere}
+.bars td.bar{width:60%;padding-right:.6rem}.bars table{width:100%;max-width:44rem}
+.bars th:first-child{min-width:5rem;max-width:16rem;overflow-wrap:anywhere}
+.bar svg{display:block;width:100%;height:.8rem}
+.part-0{fill:var(--series-2);background:var(--series-2)}.part-1{fill:var(--series-0);background:var(--series-0)}
+.key{display:inline-block;width:.8rem;height:.8rem;margin:0 .35rem 0 .9rem;vertical-align:-.08rem}
+.key:first-child{margin-left:0}
+.text td{text-align:left;white-space:normal;min-width:3.8rem;vertical-align:top}.text td:last-child{min-width:10rem}
+.text th{vertical-align:top}.text thead th{text-align:left}.text th:first-child{min-width:5.5rem}
+dl+.wide,details{margin-top:1rem}summary{cursor:pointer}details dl{margin-top:.6rem}
+.note{color:var(--faint);font-size:.9rem}
 """
+# Nothing is loaded from anywhere: not even a mistake in what a page shows can make a browser ask for something.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+MOST_PARTS = 2  # of a bar
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,35 @@ def render_table(rows: Sequence[Mapping[str, str]]) -> str:
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in rows[0])
     body = "".join(_render_row(list(row.values())) for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def render_texts(rows: Sequence[Mapping[str, str]]) -> str:
+    """The same for cells with sentences, which are wrapped."""
+    return render_table(rows).replace('class="wide"', 'class="wide text"', 1)
+
+
+def render_bars(bars: Sequence[tuple[str, Sequence[float]]], parts: Sequence[str], *, number: str = "total") -> str:
+    """A bar per name, of at most two parts one after the other; parts: what they are called."""
+    if not 1 <= len(parts) <= MOST_PARTS:
+        raise InputError(f"bars have 1 to {MOST_PARTS} parts, got {len(parts)}")
+    longest = max((sum(values) for _, values in bars), default=0) or 1
+    keys = "".join(f'<span class="key part-{place}"></span>{html.escape(part)}' for place, part in enumerate(parts))
+    head = (
+        f'<thead><tr><th scope="col"></th><th scope="col"></th><th scope="col">{html.escape(number)}</th></tr></thead>'
+    )
+    body = "".join(_render_bar(name, values, longest) for name, values in bars)
+    return f'<p class="note">{keys}</p><div class="wide bars"><table>{head}<tbody>{body}</tbody></table></div>'
+
+
+def _render_bar(name: str, values: Sequence[float], longest: float) -> str:
+    drawn, start = "", 0.0
+    for place, value in enumerate(values):
+        width = 100 * value / longest
+        drawn += f'<rect class="part-{place}" x="{start:.3f}" width="{width:.3f}" height="8"></rect>'
+        start += width
+    picture = f'<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">{drawn}</svg>'
+    total = f"<td>{sum(values):,.0f}</td>"
+    return f'<tr><th scope="row">{html.escape(name)}</th><td class="bar">{picture}</td>{total}</tr>'
 
 
 def _render_row(cells: Sequence[str]) -> str:
@@ -73,6 +116,7 @@ def compose_page(title: str, lead: str, sections: Iterable[Section]) -> str:
     title = html.escape(title)
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<style>{style_colors()}{RULES}</style>\n</head>\n"
         f'<body>\n<main>\n<h1>{title}</h1>\n<p class="lead">{html.escape(lead)}</p>\n{parts}</main>\n</body>\n</html>\n'
