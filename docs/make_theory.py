@@ -139,14 +139,25 @@ def tabulate_hyperplanes() -> str:
 
 
 def tabulate_labels() -> str:
-    """The labels needed by setting and sampler, and the beta that they imply."""
+    """The labels that uniform needs by setting, and the other samplers' divided by them."""
+    return _compare_labels("label-complexity", ("distribution", "d", "eps", "gamma"))
+
+
+def tabulate_batch_sizes() -> str:
+    """The same by the size of a batch."""
+    return _compare_labels("batch-sizes", ("k",))
+
+
+def _compare_labels(name: str, settings: Sequence[str]) -> str:
     lines: dict[tuple[Any, ...], dict[str, str]] = {}
-    for row in read("label-complexity"):
-        setting = {"distribution": row["distribution"], "d": row["d"], "eps": row["eps"], "gamma": row["gamma"]}
-        named = {key: str(value) for key, value in setting.items()}
-        line = lines.setdefault((row["goal"], *setting.values()), {"until": f"{row['goal']} is eps"} | named)
-        share = f" ({row['beta']:.2f})" if "beta" in row else ""
-        line[row["sampler"]] = f"{row['labels']:.0f}{share}"
+    for row in read(name):
+        setting = (row["goal"], *(row[key] for key in settings))
+        named = {"until": f"{row['goal']} is eps"} | {key: str(row[key]) for key in settings}
+        line = lines.setdefault(setting, named | {"labels, uniform": ""})
+        if "beta" in row:
+            line[row["sampler"]] = f"{row['beta']:.2f} ({row['beta low']:.2f} to {row['beta high']:.2f})"
+        else:
+            line["labels, uniform"] = f"{row['labels']:.0f}"
     columns = dict.fromkeys(key for line in lines.values() for key in line)
     return table([{key: line.get(key, "") for key in columns} for line in lines.values()])
 
@@ -186,6 +197,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "samplers": tabulate_samplers,
     "hyperplanes": tabulate_hyperplanes,
     "labels": tabulate_labels,
+    "batch-sizes": tabulate_batch_sizes,
     "bridge": tabulate_bridge,
     "correlations": tabulate_correlations,
 }

@@ -5,6 +5,8 @@ import pytest
 
 import hedgerow as hr
 import reference
+from hedgerow.theory.cones import EXACT_DIMENSION, find_farthest, list_corners, make_cone, measure_diameter
+from hedgerow.theory.distributions import draw_directions, make_distribution, measure_angle
 from hedgerow.theory.rectangles import find_largest, measure_difference, place_targets, search_largest
 from hedgerow.theory.samplers import cut_line
 from hedgerow.theory.thresholds import draw_neighbors, measure_gaps, measure_line
@@ -75,6 +77,24 @@ def test_the_search_finds_nearly_the_largest(d, k):
         shares.append(search_largest(points, rng) / find_largest(points))
     assert max(shares) <= 1 + 1e-12
     assert np.mean(shares) > 0.99
+
+
+@pytest.mark.parametrize("d", [9, 10])
+def test_ascents_find_nearly_the_largest_angle_of_all_corners(d):
+    assert d - 1 > EXACT_DIMENSION
+    shares = []
+    for seed in range(6):
+        rng = np.random.default_rng([d, seed])
+        truth = draw_directions(1, d, rng)[0]
+        points = make_distribution("gaussian", d).draw(16 * d, rng)
+        cone = make_cone(points, np.sign(points @ truth))
+        found = measure_diameter(cone)
+        largest = measure_angle(*find_farthest(cone.lift(list_corners(cone))))
+        assert found.low <= largest * (1 + 1e-6)
+        assert largest <= found.high * (1 + 1e-6)
+        shares.append(found.low / largest)
+    assert np.mean(shares) > 0.98
+    assert min(shares) > 0.85
 
 
 @pytest.mark.parametrize(("k", "n"), [(5, 40), (50, 500), (30, 900)])

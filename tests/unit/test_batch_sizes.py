@@ -46,7 +46,7 @@ def test_the_summary_has_means_and_ratios_worked_out_by_hand():
     assert ours["beta low"] == pytest.approx(40 / 60)
     assert ours["beta high"] == pytest.approx(1)
     assert (widest["goal"], widest["sampler"]) == ("diameter", "uniform")  # k-means++ did not always get there
-    assert set(BATCH_SIZES.draw([uniform, ours, widest])) == {"error", "diameter"}
+    assert set(BATCH_SIZES.draw([uniform, ours, widest])) == {"error-labels", "error-beta", "diameter-labels"}
     assert BATCH_SIZES.draw([]) == {}
 
 

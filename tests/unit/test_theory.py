@@ -1,17 +1,21 @@
 """hedgerow.theory: samplers, cells, and the study of beta."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from hedgerow import theory
 from hedgerow.cli.theory import beta
 from hedgerow.errors import InputError, StoreError
 from hedgerow.report import draw_curves
 from hedgerow.theory import SAMPLERS, run_study, sample
+from hedgerow.theory.batch_sizes import BATCH_SIZES
 from hedgerow.theory.estimates import estimate_ratio, fit_limit
+from hedgerow.theory.label_complexity import LABEL_COMPLEXITY
 from hedgerow.theory.measurements import Cell, Run, measure_cell, read_rows, write_rows
 from hedgerow.theory.parts import Part
 from hedgerow.theory.rectangles import RECTANGLES
@@ -121,6 +125,14 @@ def test_cells_are_measured_once_and_do_not_depend_on_each_other(tmp_path):
     assert read_rows(tmp_path / "one" / "dice.csv") == [row | {"share": 0.333333} for row in rows]
 
 
+def count_threads(rng):
+    return [{"threads": max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")}]
+
+
+def test_a_cell_multiplies_matrices_in_one_thread(tmp_path):
+    assert Run(tmp_path).measure("threads", [Cell("one", count_threads, {})]) == [{"threads": 1}]
+
+
 def test_a_folder_of_another_seed_and_a_damaged_cell_are_refused(tmp_path):
     cells = [Cell("one", roll, {"sides": 6})]
     Run(tmp_path).measure("dice", cells)
@@ -199,3 +211,14 @@ def test_stored_tables_follow_from_the_code(part, tmp_path):
         labels = {key: value for key, value in cell.labels.items() if value != ""}
         assert again == [row for row in stored if all(row.get(key) == value for key, value in labels.items())]
     assert len(stored) == sum(cell.arguments.get("trials", 1) for cell in part.list_cells(False))
+
+
+@pytest.mark.parametrize(
+    ("part", "rows"),
+    [(LABEL_COMPLEXITY, 1), (BATCH_SIZES, 1)],
+    ids=lambda value: getattr(value, "table", None),
+)
+def test_stored_tables_have_the_trials_that_the_code_plans(part, rows):
+    cells = part.list_cells(False)
+    stored = Counter(tuple(row[key] for key in cells[0].labels) for row in read_rows(TABLES / f"{part.table}.csv"))
+    assert stored == {tuple(cell.labels.values()): rows * cell.arguments["trials"] for cell in cells}

@@ -76,17 +76,19 @@ def summarize(rows: list[Row]) -> list[Row]:
 
 
 def draw(summary: list[Row]) -> dict[str, str]:
-    """Labels over k, for the error and for the diameter."""
+    """Labels and beta over k, for the error and for the diameter."""
     figures = {}
     for goal in GOALS:
-        curve = [
-            (name_sampler(row["sampler"]), row["k"], row["labels"], (row["labels high"] - row["labels low"]) / 2)
-            for row in summary
-            if row["goal"] == goal
-        ]
-        if curve:
-            figures[goal] = draw_curves(curve, x="k, labels per round", y=f"labels until the {goal} is eps", log=True)
+        for value, title in (("labels", f"labels until the {goal} is eps"), ("beta", f"beta, until the {goal} is eps")):
+            curve = [_point(row, value) for row in summary if row["goal"] == goal and value in row]
+            if curve:
+                figures[f"{goal}-{value}"] = draw_curves(curve, x="k, labels per round", y=title, log=True)
     return figures
+
+
+def _point(row: Row, value: str) -> tuple[str, float, float, float]:
+    error = (row[f"{value} high"] - row[f"{value} low"]) / 2
+    return name_sampler(row["sampler"]), row["k"], row[value], error
 
 
 BATCH_SIZES = Part("batch-sizes", list_cells, summarize, draw)

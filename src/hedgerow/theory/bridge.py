@@ -33,7 +33,7 @@ from hedgerow.metrics import accuracy
 from hedgerow.models import SklearnTrainer
 from hedgerow.report import draw_curves
 from hedgerow.scores import margins
-from hedgerow.theory.estimates import CONFIDENCE, RESAMPLES, SEED, estimate_ratio
+from hedgerow.theory.estimates import CONFIDENCE, RESAMPLES, SEED, estimate_mean, estimate_ratio
 from hedgerow.theory.measurements import Cell, Row
 from hedgerow.theory.parts import Part
 from hedgerow.theory.samplers import SAMPLERS, Sampler
@@ -245,16 +245,17 @@ def _rank(trials: Sequence[Sequence[Row]]) -> list[Row]:
         order = np.argsort([row["diameter"] for row in some], kind="stable")
         gains.append(100 * _center([some[place]["accuracy"] for place in order]))
     held = np.array(gains)
-    error = held.std(axis=0, ddof=1) / math.sqrt(len(held)) if len(held) > 1 else np.zeros(held.shape[1])
-    return [
-        {"rank": rank + 1, "gain": float(held[:, rank].mean()), "error": float(error[rank]), "trials": len(held)}
-        for rank in range(held.shape[1])
-    ]
+    means = [estimate_mean(some.tolist()) for some in held.T]
+    return [{"rank": rank + 1, **mean.describe("gain"), "trials": len(held)} for rank, mean in enumerate(means)]
 
 
 def draw(summary: list[Row]) -> dict[str, str]:
     """Accuracy by rank of the diameter, one curve per dataset."""
-    ranks = [(row["dataset"], row["rank"], row["gain"], row["error"]) for row in summary if row["of"] == "rank"]
+    ranks = [
+        (row["dataset"], row["rank"], row["gain"], (row["gain high"] - row["gain low"]) / 2)
+        for row in summary
+        if row["of"] == "rank"
+    ]
     return {"rank": draw_curves(ranks, x="rank of the batch by diameter, 1 is the smallest", y="accuracy gain, points")}
 
 
