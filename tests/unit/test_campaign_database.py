@@ -85,11 +85,14 @@ def test_an_older_database_is_copied_and_upgraded(
     monkeypatch.setattr(db, "VERSIONS", versions)
     with pytest.raises(CampaignError, match=r"older hedgerow .*hedgerow campaign upgrade"):
         Campaign.open(folder)
-    copy = Campaign.upgrade(folder)
-    assert copy is not None
+    done = Campaign.upgrade(folder)
+    assert done is not None
+    assert (done.before, done.after) == ("0001", "0002")
     with Campaign.open(folder) as campaign:
         assert campaign.status().labels == {"majority": 1}
-    connection = sqlite3.connect(copy)
+        assert [entry.command for entry in campaign.log(1)] == ["upgrade"]
+    assert done.copy is not None
+    connection = sqlite3.connect(done.copy)
     assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
     assert connection.execute("SELECT count(*) FROM event").fetchall() == [(1,)]
     connection.close()

@@ -216,6 +216,28 @@ def test_labels_follow_classes_that_change() -> None:
     assert (found.row.tolist(), found.class_.tolist(), found.support.tolist()) == ([7], [0], [3])
 
 
+@pytest.mark.parametrize("kind", ["multi-class", "multi-label", "pairs"])
+def test_labels_of_merged_and_split_classes(make: Make, kind: str) -> None:
+    campaign = start(make, kind=kind, holdout=0)
+    for cluster, name in enumerate(CLASSES):
+        rows = range(10 * cluster, 10 * cluster + 3)
+        if kind == "pairs":
+            campaign.ingest([Answer(f"r{row}", "answer", 1, "ana", class_=name) for row in rows])
+        else:
+            say(campaign, rows, (name,) if kind == "multi-label" else name)
+    campaign.spread(unmeasured=True)
+    campaign.merge_classes("dog", "cat")
+    campaign.split_class("fox", ["red fox", "arctic fox"])
+    found = campaign.labels(spread=True)
+    mine = found["how"] == "spread"
+    assert found["row"][mine].tolist() == [*range(3, 10), *range(13, 20)]
+    named = found["class"][mine] if kind == "pairs" else found["label"][mine]
+    assert set(named) == {("cat",) if kind == "multi-label" else "cat"}
+    say_cat = {"multi-label": ("cat",), "pairs": 1}.get(kind, "cat")
+    campaign.ingest([Answer("r13", "answer", say_cat, "ben", class_="cat" if kind == "pairs" else None)])
+    assert (campaign.spreads()[0].later.checked, campaign.spreads()[0].later.wrong) == (1, 0)
+
+
 def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
     with begin(tmp_path, None, clusters=TENS) as campaign:
         say(campaign, split(campaign, 0)[0][:3], "cat")

@@ -48,7 +48,7 @@ from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.budget import Budget
 from hedgerow.campaign.classes import Counted
 from hedgerow.campaign.curves import Measured
-from hedgerow.campaign.database import FILE, Database
+from hedgerow.campaign.database import FILE, Database, Upgraded
 from hedgerow.campaign.growing import Grown, Growth
 from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings, read_holdings
 from hedgerow.campaign.ingesting import Ingested
@@ -185,9 +185,9 @@ class Campaign:
         return campaign
 
     @staticmethod
-    def upgrade(folder: str | Path, *, database: str | None = None) -> Path | None:
-        """Bring the database of an older release to this one; a SQLite file is copied first. Returns the copy."""
-        opened = _connect(Path(folder), database)
+    def upgrade(folder: str | Path, *, database: str | None = None) -> Upgraded | None:
+        """Bring the database of an older release to this one; None if it is. A SQLite file is copied first."""
+        opened = replace(_connect(Path(folder), database), who=_find_user())
         try:
             return db.upgrade(opened, Path(folder))
         finally:
@@ -315,6 +315,7 @@ class Campaign:
         default up to 1 GiB. name: "model-N" by default. metrics: known figures, such as {"accuracy": 0.81}.
         """
         held = self._holdings
+        metrics = {name: checks.real(figure, f"the metric {name}") for name, figure in (metrics or {}).items()}
         watched = curves.find_watch(self._database, held)
         found = predictions.read_predictions(source, held, Reading(logits, partial, keep, column), watched)
         if not found.known.any():
@@ -322,7 +323,7 @@ class Campaign:
         with self._database.read() as connection:
             labels = len(read_truth(connection, held, holdout=False))
             origin = predictions.Origin(watched, labels, db.last_event(connection))
-        return predictions.register(self._database, self._shelf, held, found, origin, name, metrics or {})
+        return predictions.register(self._database, self._shelf, held, found, origin, name, metrics)
 
     def learn(
         self,
@@ -438,7 +439,7 @@ class Campaign:
         who = ingesting.find_annotators(self._database, DESK, [_check_name(annotator)])[0]
         held = self._holdings
         row = self._find_task(task)
-        given = Answer(0, kind, tuple(value) if isinstance(value, (list, tuple)) else value)
+        given = Answer(f"task {task}", kind, tuple(value) if isinstance(value, (list, tuple)) else value)
         code = self._encode(given)
         incoming = Incoming(
             np.array([row.row], np.int64),

@@ -28,6 +28,7 @@ from hedgerow.campaign.holdings import (
     PAIRS,
     Class,
     Holdings,
+    check_class_name,
     read_classes,
     read_holdout,
     resolve_class,
@@ -238,9 +239,7 @@ class _Change:
 
 def _check_new(change: _Change, name: Any, own: int | None = None) -> str:
     """A name that no class has or had. own: the class that is renamed, which may get back a name that it had."""
-    text = str(name).strip()
-    if not text:
-        raise InputError("a class has an empty name: name every class")
+    text = check_class_name(name, change.kind)
     if any(one.name == text for one in change.classes.values()):
         raise InputError(f"there is, or was, a class {text!r} already: choose another name")
     former = tables.former_name

@@ -90,6 +90,8 @@ class Database:
         line = text[0] if text else type(error).__name__
         if self.secret:
             line = line.replace(self.secret, "***")
+        if "readonly database" in line or "unable to open" in line:
+            line += ": its folder and files must be yours to read and to write, also to look at a campaign"
         if "locked" in line:
             line += f": another process has been writing for {BUSY_SECONDS} s; try again when it is done"
         return StoreError(f"the database {self.title}: {line}")
@@ -298,8 +300,17 @@ def check_revision(database: Database) -> None:
         )
 
 
-def upgrade(database: Database, folder: Path) -> Path | None:
-    """Bring an older database to the newest tables. A SQLite file is copied first; returns the copy."""
+@dataclass(frozen=True)
+class Upgraded:
+    """Tables that were brought from one revision to another. copy: the SQLite file as it was before."""
+
+    before: str
+    after: str
+    copy: Path | None
+
+
+def upgrade(database: Database, folder: Path) -> Upgraded | None:
+    """Bring an older database to the newest tables; None if they are. A SQLite file is copied first."""
     found = find_revision(database)
     if found is None or found == newest():
         check_revision(database)
@@ -310,9 +321,11 @@ def upgrade(database: Database, folder: Path) -> Path | None:
     if database.is_sqlite:
         copy = folder / f"campaign-{found}-{now()}.db"
         _copy_sqlite(database, copy)
+    done = Upgraded(found, newest(), copy)
     with database.begin() as connection:
         migrate(connection)
-    return copy
+        database.note(connection, "upgrade", {"before": done.before, "after": done.after})
+    return done
 
 
 def _copy_sqlite(database: Database, copy: Path) -> None:

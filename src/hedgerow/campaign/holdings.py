@@ -315,11 +315,21 @@ def _is_whole(text: str) -> bool:
     return digits.isdecimal() and digits.isascii() and len(digits) < 19 and (digits == "0" or digits[0] != "0")
 
 
+def check_class_name(name: Any, kind: str | None) -> str:
+    """The name of a class, without spaces around it."""
+    text = str(name).strip()
+    if not text:
+        raise InputError("a class has an empty name: name every class")
+    if kind == MULTI_LABEL and "|" in text:
+        raise InputError(
+            f"the class {text!r} has a | in its name, which stands between the labels of one row: rename it"
+        )
+    return text
+
+
 def check_classes(names: Any, kind: str) -> list[str]:
     """Class names, checked: distinct and not empty; at least two, or one for pairs and label sets."""
-    listed = [names] if isinstance(names, str) else [str(name).strip() for name in names]
-    if any(not name for name in listed):
-        raise InputError("a class has an empty name: name every class")
+    listed = [check_class_name(name, kind) for name in ([names] if isinstance(names, str) else names)]
     if len(set(listed)) < len(listed):
         twice = next(name for name in listed if listed.count(name) > 1)
         raise InputError(f"the class {twice!r} is named twice: name each class once")

@@ -13,6 +13,7 @@ small file of their own: learning curves never read those of the whole pool.
 """
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ from hedgerow.campaign import database as db
 from hedgerow.campaign.artifacts import Print, Shelf
 from hedgerow.campaign.database import Database, now
 from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings
-from hedgerow.errors import CampaignError, InputError
+from hedgerow.errors import CampaignError, HedgerowWarning, InputError
 from hedgerow.pairs.files import Columns, NamedPairs, names_pairs
 from hedgerow.pool.ids import align, find_ids
 from hedgerow.pool.tables import Table, open_rows
@@ -160,9 +161,15 @@ def _find_order(ids: pool.Ids | None, n: int, holdings: Holdings, partial: bool)
 def _refuse_strangers(ids: pool.Ids, holdings: Holdings) -> None:
     """Refuse predictions none of whose ids is in the pool, which --partial would take for none at all."""
     if ids.n and ids.dtype == holdings.ids.dtype:
-        found = pool.match_ids(ids.array(), holdings.ids, "predictions", partial=True)
-        if found.max(initial=-1) < 0:
+        unknown = int((pool.match_ids(ids.array(), holdings.ids, "predictions", partial=True) < 0).sum())
+        if unknown == ids.n:
             raise InputError(f"none of the {ids.n:,} ids of the predictions is in the pool")
+        if unknown:
+            warnings.warn(
+                f"{unknown:,} of the {ids.n:,} ids of the predictions are not in the pool and are left out",
+                HedgerowWarning,
+                stacklevel=2,
+            )
 
 
 def _arrange(values: npt.NDArray[Any], order: npt.NDArray[np.int64] | None, absent: float) -> npt.NDArray[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
+from hedgerow import checks
 from hedgerow.campaign import tables
 from hedgerow.campaign.answers import Answers
 from hedgerow.campaign.artifacts import Shelf
@@ -221,6 +222,8 @@ def _name(classes: npt.NDArray[Any], holdings: Holdings) -> npt.NDArray[np.objec
 
 def read_log(database: Database, n: int | None) -> list[Entry]:
     """The audit log, oldest first."""
+    if n is not None:
+        checks.integer(n, "n")
     table = tables.log
     query = sa.select(table).order_by(table.c.id.desc())
     with database.read() as connection:

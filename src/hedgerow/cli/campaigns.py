@@ -290,7 +290,7 @@ def ingest(
 
     The counts add up to the rows of the file. The same answer twice is applied once, and an old file reverts nothing.
     """
-    target = rejects or file.with_name(f"{file.name}.rejects.jsonl")
+    target = rejects or Path(f"{file}.rejects.jsonl")
     with open_campaign(folder, database) as campaign:
         done = campaign.ingest(file, again=again, annotator=annotator, rejects=target)
     facts = {"source": done.source, "rows": done.rows, **done.counts}
@@ -395,6 +395,10 @@ def upgrade(folder: Folder, database: Database = None, as_json: Json = False) ->
     """Bring the database of an older release to this one; a SQLite file is copied first."""
     from hedgerow.campaign.campaign import Campaign
 
-    copy = Campaign.upgrade(folder, database=database)
-    facts = {"copy": None if copy is None else str(copy)}
-    report(as_json, facts, "nothing to do" if copy is None and database is None else f"upgraded; copy: {copy}")
+    done = Campaign.upgrade(folder, database=database)
+    if done is None:
+        report(as_json, {"upgraded": False}, "nothing to do")
+        return
+    copy = None if done.copy is None else str(done.copy)
+    line = f"tables of revision {done.before} are now of revision {done.after}"
+    report(as_json, {"upgraded": True, **vars(done), "copy": copy}, line if copy is None else f"{line}; copy: {copy}")
