@@ -25,7 +25,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from hedgerow import Campaign, CampaignError, InputError
-from hedgerow.campaign import ingesting, planning, verdicts
+from hedgerow.campaign import classes, ingesting, planning, retiring, verdicts
 from hedgerow.campaign.answers import Answer
 
 N, HOLDOUT = 400, 20
@@ -150,6 +150,50 @@ def grow_again(work: Work) -> None:
         assert work.campaign.status().rows == before  # it was done already
 
 
+def list_gone(work: Work) -> Path:
+    """A file with three ids of rows that nobody has answered; the same again."""
+    path = work.folder / f"gone-{work.seed}.txt"
+    if not path.exists():
+        labeled = set(work.campaign.labels()["row"].tolist())
+        free = [row for row in range(work.campaign.status().rows) if row not in labeled]
+        path.with_suffix(".part").write_text("".join(f"r{row}\n" for row in free[-3:]))
+        path.with_suffix(".part").rename(path)
+    return path
+
+
+def purge_again(work: Work) -> None:
+    """Opening the campaign has finished it, or the command does: then no file has these ids any more."""
+    gone = list_gone(work)
+    try:
+        work.campaign.purge(gone)
+    except InputError as error:
+        assert "purged already" in str(error)  # noqa: PT017 - it was done already
+    ids = np.array(gone.read_text().split(), np.object_)
+    assert (work.campaign._holdings.match(ids) < 0).all()
+
+
+def change_classes(work: Work) -> None:
+    """A class is added, answered, split, and its parts merged with cat: each step unless it was done before."""
+    name = f"cat-{work.seed}"
+    parts = [f"{name}-a", f"{name}-b"]
+    there = {one.name: one.state for one in work.campaign.classes()}
+    if name not in there:
+        work.campaign.add_class(name)
+    if there.get(name, "in use") == "in use":
+        answers = [Answer(f"r{row}", "answer", name, "eva") for row in range(0, 90, 3)]
+        work.campaign.ingest(answers, again=True)
+        work.campaign.split_class(name, parts)
+    for part in parts:
+        if there.get(part, "in use") == "in use":
+            work.campaign.ingest([Answer(f"r{row}", "answer", part, "eva") for row in range(0, 60, 3)], again=True)
+            work.campaign.merge_classes(part, "cat")
+
+
+def change_classes_again(work: Work) -> None:
+    change_classes(work)
+    assert work.campaign.status().classes == tuple(CLASSES)
+
+
 VERBS: dict[str, Verb] = {
     "next": Verb(next_batch),
     "ingest": Verb(ingest, ingest_again),
@@ -163,6 +207,9 @@ VERBS: dict[str, Verb] = {
     "alias": Verb(lambda work: work.campaign.alias("csv", f"x{work.seed}", "ana")),
     "budget": Verb(lambda work: work.campaign.set_budget(labels=100_000 + work.seed)),
     "grow": Verb(grow, grow_again),
+    "retire": Verb(lambda work: work.campaign.retire(list_gone(work))),
+    "purge": Verb(lambda work: work.campaign.purge(list_gone(work)), purge_again),
+    "classes": Verb(change_classes, change_classes_again),
     "export": Verb(lambda work: work.campaign.export(1, work.folder / f"batch-{work.seed}.jsonl")),
     "open": Verb(lambda work: work.campaign.status()),
 }
@@ -203,7 +250,7 @@ class Job:
 
 def run(job: Job, sending: Any) -> None:
     """One verb in a process of its own, in small chunks, so that there are many points at which it can be killed."""
-    planning.CHUNK, ingesting.CHUNK = 10, 20
+    planning.CHUNK, ingesting.CHUNK, retiring.CHUNK, classes.CHUNK = 10, 20, 2, 10
     countdown = Countdown(job.folder, job.step)
     sending.send(("started", None))
     try:
@@ -267,7 +314,7 @@ def check(folder: Path, url: str | None = None) -> None:
     beside = {name for name in held if name.endswith(".centroids.npz")}
     assert held - beside == {path for path in paths if not path.startswith("/")}
     named = zip(labels["row"].tolist(), labels["label"].tolist(), strict=True)
-    assert all(label == CLASSES[row % 3] for row, label in named if label)
+    assert all(label.partition("-")[0] == CLASSES[row % 3] for row, label in named if label)
     assert sum(status.labels.values()) == len(labels["row"])
 
 
@@ -283,7 +330,9 @@ def check_tables(connection: sa.Connection, is_sqlite: bool) -> None:
     assert count("SELECT b.id FROM batch b WHERE b.size <> (SELECT count(*) FROM task t WHERE t.batch = b.id)") == []
     left = "SELECT t.id FROM task t JOIN batch b ON b.id = t.batch WHERE b.state = 'closed' AND t.state < 3"
     assert count(left) == []
-    assert count("SELECT key FROM meta WHERE key LIKE 'rebuild:%'") == []
+    assert count("SELECT key FROM meta WHERE key LIKE 'rebuild:%' OR key LIKE 'recode:%'") == []
+    half = "SELECT id FROM source WHERE NOT complete AND retracted_at IS NULL"
+    assert count("SELECT row FROM retired WHERE purge = 'wanted'") == [] or count(half)
     first = count("SELECT first_row, n_rows FROM segment ORDER BY first_row")
     assert [row[0] for row in first] == [0, *np.cumsum([row[1] for row in first])[:-1].tolist()]
 

@@ -312,7 +312,7 @@ def test_an_interrupted_change_is_finished_when_the_campaign_is_opened(
         say(campaign, "ana", *((row, "dog") for row in range(10)))
         real, calls = changes._recode_chunk, itertools.count()
 
-        def stop(*arguments: Any) -> bool:
+        def stop(*arguments: Any) -> Any:
             if next(calls) == 1:
                 raise KeyboardInterrupt
             return real(*arguments)

@@ -269,34 +269,41 @@ def finish(database: Database) -> None:
         query = sa.select(tables.meta.c.key).where(tables.meta.c.key.startswith(f"{KEY}:"))
         keys = list(connection.execute(query).scalars())
     for key in keys:
-        while _recode_chunk(database, key):
-            pass
+        rows = _find_touched(database, key)
+        while rows is not None:
+            rows = _recode_chunk(database, key, rows)
 
 
-def _recode_chunk(database: Database, key: str) -> bool:
-    """Compute one chunk again; whether there are more."""
+def _find_touched(database: Database, key: str) -> Numbers | None:
+    """The rows that are still to be computed again, ascending; None if another process has done all of them.
+
+    They are found once: answers that come later are judged by the new classes, and nobody plans with the old ones.
+    """
     sql = (
-        'SELECT "row" FROM (SELECT DISTINCT e."row" FROM event e JOIN meaning m ON m."class" = e."class" AND m.value = '
-        f'coalesce(e.value, {NOTHING}) WHERE e."row" > :after UNION SELECT t."row" FROM task t JOIN "class" c ON '
-        'c.id = t."class" WHERE (c.merged_into IS NOT NULL OR c.split_at IS NOT NULL) AND t."row" > :after) AS touched '
-        'ORDER BY "row" LIMIT :most'
+        'SELECT DISTINCT e."row" FROM event e JOIN meaning m ON m."class" = e."class" AND m.value = '
+        f'coalesce(e.value, {NOTHING}) UNION SELECT t."row" FROM task t JOIN "class" c ON c.id = t."class" WHERE '
+        "c.merged_into IS NOT NULL OR c.split_at IS NOT NULL"
     )
-    with database.read() as connection:  # found before the transaction, which is to be short: no such rows are added
+    with database.read() as connection:
         after = db.read_meta(connection, key)
-        facts = {"after": int(after or 0), "most": CHUNK}
-        rows = np.array(connection.execute(sa.text(sql), facts).scalars().all(), np.int64)
-    if after is None:
-        return False
+        rows = np.sort(verdicts.fetch_numbers(connection, sql, 1)[:, 0])
+    return None if after is None else rows[rows > int(after)]
+
+
+def _recode_chunk(database: Database, key: str, rows: Numbers) -> Numbers | None:
+    """Compute the first of these rows again; returns the others, or None if all is done."""
+    some, rest = rows[:CHUNK], rows[CHUNK:]
     with database.write() as connection:
-        if db.read_meta(connection, key) != after:  # another process did it
-            return True
-        _move_tasks(database, connection, rows)
-        verdicts.refresh(database, connection, rows)
-        more = len(rows) == CHUNK
-        db.write_meta(connection, key, str(rows[-1]) if more else None)
-        if not more:
+        after = db.read_meta(connection, key)
+        if after is None:  # another process has done it
+            return None
+        _move_tasks(database, connection, some)
+        verdicts.refresh(database, connection, some)
+        db.write_meta(connection, key, str(some[-1]) if len(rest) else None)
+        if not len(rest):
             db.bump(connection)
-    return more
+            return None
+    return rest
 
 
 def _move_tasks(database: Database, connection: sa.Connection, rows: Numbers) -> None:

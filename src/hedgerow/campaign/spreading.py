@@ -348,4 +348,4 @@ def translate(carried: Carried, meaning: Numbers) -> Carried:
     row, class_, value, support = (column[order] for column in (carried.row, class_, value, carried.support))
     keep = class_ != NO_VALUE
     keep[1:] &= (row[1:] != row[:-1]) | (class_[1:] != class_[:-1])  # two classes of a row may have become one
-    return Carried(row[keep], class_[keep], value[keep], support[keep])
+    return translate(Carried(row[keep], class_[keep], value[keep], support[keep]), meaning)  # one merge after another
