@@ -46,7 +46,7 @@ def test_a_killed_init_is_run_again(tmp_path: Path) -> None:
     assert all(killed)
 
 
-@pytest.mark.parametrize("verb", ["next", "ingest", "answer", "grow"])
+@pytest.mark.parametrize("verb", ["next", "ingest", "answer", "grow", "purge", "classes"])
 def test_a_killed_command_leaves_a_whole_campaign_on_postgresql(
     tmp_path: Path, verb: str, server: postgres.Server
 ) -> None:
