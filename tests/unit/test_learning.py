@@ -147,7 +147,7 @@ def test_one_class_so_far(make: Make) -> None:
     tell(campaign, [row])
     done = campaign.learn()
     assert str(done) == (
-        "1 labels of 1 of 3 classes -> model-1, a linear head on the embeddings\nholdout: no labels yet"
+        "1 label of 1 of 3 classes -> model-1, a linear head on the embeddings\nholdout: no labels yet"
     )
     assert set(load(campaign)[0].guess.tolist()) == {TRUTH[row]}
 

@@ -243,3 +243,12 @@ def test_what_is_spent_may_be_counted_elsewhere() -> None:
     assert (found.verdict, found.statistic) == (GO_ON, 1000)
     with pytest.raises(InputError, match="spent"):
         advise_stopping(rounds, Settings(spent=-1))
+
+
+def test_rules_without_the_holdout_that_say_go_on() -> None:
+    advice = advise_stopping([Progress(100, picked=(10, 100))])
+    assert advice.verdict == CANNOT_TELL
+    assert advice.reason == "selected accuracy: go on; but the holdout does not decide it."
+    # A budget that is not spent is no reason to go on.
+    advice = advise_stopping([Progress(100)], Settings(budget=1000))
+    assert advice.reason == "No rule has enough to go on: see what each of them needs."

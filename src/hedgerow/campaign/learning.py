@@ -64,7 +64,8 @@ class Learned:
         how = self.model.settings.get("program") or f"a {self.model.settings['head']} head on the embeddings"
         named = f"{self.classes[0]:,} of {self.classes[1]:,} classes"
         found = str(self.measured) if self.measured.n else "no labels yet"
-        return f"{self.labels:,} labels of {named} -> {self.model.name}, {how}\nholdout: {found}"
+        labels = f"{self.labels:,} label{'' if self.labels == 1 else 's'}"
+        return f"{labels} of {named} -> {self.model.name}, {how}\nholdout: {found}"
 
 
 def check_lesson(lesson: Lesson) -> Lesson:

@@ -169,6 +169,9 @@ def _add_up(advice: Sequence[RuleAdvice]) -> tuple[str, str]:
         return STOP, f"The holdout gains too little to pay for another batch ({', '.join(says[STOP])}){more}."
     if agreeing:
         return CANNOT_TELL, f"{', '.join(agreeing)}: stop; but the holdout does not decide it."
+    others = [one.rule.name for one in advice if one.found.verdict == GO_ON and one.rule is not BUDGET]
+    if others:
+        return CANNOT_TELL, f"{', '.join(others)}: go on; but the holdout does not decide it."
     return CANNOT_TELL, "No rule has enough to go on: see what each of them needs."
 
 
