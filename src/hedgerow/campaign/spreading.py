@@ -30,7 +30,7 @@ from hedgerow.campaign import artifacts, tables, verdicts
 from hedgerow.campaign import database as db
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.database import Database, now
-from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings
+from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings, read_holdout
 from hedgerow.campaign.quality import find_wilson
 from hedgerow.campaign.tables import WHOLE_ROW
 from hedgerow.campaign.verdicts import NO_VALUE, Numbers, Verdicts
@@ -53,7 +53,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """Which rows are in the holdout, and which are retired."""
+    """Which rows are in the holdout, and which are retired; a row is not both."""
 
     holdout: Mask
     retired: Mask
@@ -62,8 +62,7 @@ class Marks:
 def read_marks(connection: sa.Connection, n: int) -> Marks:
     """The marks of n rows."""
     holdout, retired = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    held = "SELECT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout'"
-    holdout[verdicts.fetch_numbers(connection, held, 1)[:, 0]] = True
+    holdout[read_holdout(connection)] = True
     retired[verdicts.fetch_numbers(connection, 'SELECT "row" FROM retired', 1)[:, 0]] = True
     return Marks(holdout, retired)
 
@@ -236,7 +235,7 @@ def _measure(found: Verdicts, marks: Marks, holdings: Holdings, groups: _Groups)
     place = groups.find(holdings.labels[found.row], found.class_)
     named = _name_a_label(found.how, holdings)
     decided = named | (found.how == verdicts.NONE)
-    held = marks.holdout[found.row] & ~marks.retired[found.row] & decided & (place >= 0)
+    held = marks.holdout[found.row] & decided & (place >= 0)
     wrong = ~named[held] | (found.value[held] != groups.value[place[held]])
     return Measured(int(held.sum()), int(wrong.sum()))
 
