@@ -9,19 +9,23 @@ Probabilities must be finite, not negative and sum to 1 within `TOLERANCE`; the 
 Those of a multi-label model (independent sigmoids) do not sum to 1: only `independent_margins` accepts them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks, pool
+from hedgerow.engines import Engine
 from hedgerow.errors import InputError
 from hedgerow.kernels import freeze
 from hedgerow.kernels.top2 import find_unfit, top2_and_sum, top2_and_sum_narrow, widen_halves
 from hedgerow.machine import Team, available
+from hedgerow.progress import Progress, watch
+from hedgerow.shards import Arrays, count_rows, is_wanted, map_ranges, open_shards
 
 Floats = npt.NDArray[Any]
 Scores = npt.NDArray[np.float32]
@@ -39,17 +43,31 @@ HALF_SCALE = np.float32(2.0**112)  # the exponent biases of float32 and float16 
 LEAST_ENTRIES = 1 << 16  # a thread is not worth starting for less
 
 
-def margins(probabilities: Any = None, *, logits: Any = None, threads: int | None = None) -> Scores:
+def margins(
+    probabilities: Any = None,
+    *,
+    logits: Any = None,
+    threads: int | None = None,
+    engine: str | Engine | None = None,
+    workdir: str | Path | None = None,
+    progress: Progress | bool | None = None,
+) -> Scores:
     """Largest minus second largest probability of every row, float32 (n,).
 
     Give `probabilities` or `logits` (n, C), C >= 2: an array, a tensor, a sparse matrix, a table, the path, pattern or
     URL of files, or an iterable of 2-D chunks. For logits it is the margin of their softmax, computed without overflow.
     `threads`: all cores if None; the result does not depend on it. O(n C) time, 8 bytes of memory per row.
+    `engine`: where to score files, in ranges of rows: "processes:N", "dask://host:port" (see `hedgerow.engines`), or an
+    engine that is open; the result does not depend on it. A worker has one thread, unless `threads` says otherwise.
+    `workdir`: a folder for finished ranges, which a run that was interrupted continues from; workers on other machines
+    must share it. `progress`: for an engine; True shows a bar.
     """
-    name = checks.exactly_one({"probabilities": probabilities, "logits": logits})
-    if name == "logits":
-        return _score(logits, "logits", _logit_margins, threads)
-    return _score(probabilities, "probabilities", _probability_margins, threads)
+    source, name, scorer = probabilities, "probabilities", _probability_margins
+    if checks.exactly_one({"probabilities": probabilities, "logits": logits}) == "logits":
+        source, name, scorer = logits, "logits", _logit_margins
+    if is_wanted(engine, workdir):
+        return _score_on(engine, workdir, source, name, scorer, threads, progress)
+    return _score(source, name, scorer, threads)
 
 
 def entropies(probabilities: Any, *, threads: int | None = None) -> Scores:
@@ -105,15 +123,53 @@ class SoftmaxRows:
 
 def _score(source: Any, name: str, scorer: Scorer, threads: int | None, *, least_columns: int = 2) -> Scores:
     size = available() if threads is None else checks.integer(threads, "threads", least=1)
+    return _score_chunks(_chunks(source, name, least_columns), scorer, size)
+
+
+def _score_chunks(chunks: Iterable[tuple[int, Floats]], scorer: Scorer, threads: int) -> Scores:
     pieces = [np.zeros(0, np.float32)]
     # Not `team`, which limits BLAS to one thread: chunks may come from a model that computes them while we wait.
-    with ThreadPoolExecutor(size) as executor:
-        crew = Team(size, executor)
-        for start, chunk in _chunks(source, name, least_columns):
+    with ThreadPoolExecutor(threads) as executor:
+        crew = Team(threads, executor)
+        for start, chunk in chunks:
             # Early binding: the ranges of one chunk are all processed before the next is read.
             task = _ranged(scorer, chunk, start)
             pieces += crew.ranges(task, len(chunk), least=max(1, LEAST_ENTRIES // chunk.shape[1]))
     return np.concatenate(pieces)
+
+
+def _score_on(
+    engine: str | Engine | None,
+    workdir: str | Path | None,
+    source: Any,
+    name: str,
+    scorer: Scorer,
+    threads: int | None,
+    progress: Progress | bool | None,
+) -> Scores:
+    """The scores of all rows of files, in ranges on an engine."""
+    if threads is not None:
+        checks.integer(threads, "threads", least=1)
+    matrix = pool.open_matrix(source, name, least_columns=2)
+    settings = {"scores": scorer.__name__, "rows": count_rows(matrix)}
+    with open_shards(engine, workdir, matrix, settings) as (opened, folder), watch(progress) as report:
+        if matrix.n == 0:
+            return np.zeros(0, np.float32)
+        alone = available() if opened.name == "serial" else 1
+        compute = ScoredRange(matrix, scorer, threads or alone)
+        return map_ranges(opened, folder, compute, matrix.n, count_rows(matrix), "scoring", report)["scores"]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRange:
+    """Scores of a range of rows: what workers of an engine compute."""
+
+    matrix: pool.Matrix
+    scorer: Scorer
+    threads: int
+
+    def __call__(self, start: int, stop: int) -> Arrays:
+        return {"scores": _score_chunks(self.matrix.chunks(None, start, stop), self.scorer, self.threads)}
 
 
 def _ranged(scorer: Scorer, chunk: Floats, first_row: int) -> Callable[[int, int], Scores]:

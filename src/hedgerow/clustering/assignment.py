@@ -14,8 +14,9 @@ Up to `FEW` centroids the search is exact. More are sorted into cells, and a poi
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,16 @@ from hedgerow.clustering import cells, hac
 from hedgerow.clustering.dendrogram import Dendrogram
 from hedgerow.clustering.growth import FINEST, ROUNDING
 from hedgerow.clustering.methods import Assign, Certified
-from hedgerow.clustering.vectors import BLOCK, Vectors, average_groups, measure_half
+from hedgerow.clustering.vectors import BLOCK, Vectors, average_groups, measure_half, open_vectors
+from hedgerow.engines import Engine
 from hedgerow.errors import InputError
 from hedgerow.kernels import centroids as kernels
 from hedgerow.machine import Team
-from hedgerow.pool import Ids
+from hedgerow.machine import team as use_team
+from hedgerow.pool import Ids, Matrix
 from hedgerow.progress import Progress, ignore
+from hedgerow.shards import Arrays, count_rows, map_ranges, open_shards
+from hedgerow.store import atomic_write
 
 FEW = 8_192  # up to this many centroids, every point is compared with all
 PROBES = 8  # cells whose centroids a point is compared with; docs/scaling.md has what that misses
@@ -217,11 +222,16 @@ def find_nearest(
 
     Of equally near centroids the lower number is taken. Without centroids: -1 and infinity.
     """
-    nearest = np.full(len(rows), -1, np.int64)
-    gap = np.full(len(rows), np.inf)
     if not len(centroids):
-        return nearest, gap
-    index = index_centroids(centroids, team)
+        return np.full(len(rows), -1, np.int64), np.full(len(rows), np.inf)
+    return search_index(vectors, index_centroids(centroids, team), team, rows, progress=progress)
+
+
+def search_index(
+    vectors: Vectors, index: "CentroidIndex", team: Team, rows: Rows, *, progress: Progress = ignore
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """As `find_nearest`, with centroids that are sorted already."""
+    nearest, gap = np.empty(len(rows), np.int64), np.empty(len(rows))
 
     def look(start: int) -> None:
         block = vectors.take(rows[start : start + BLOCK])
@@ -239,6 +249,57 @@ def find_nearest(
     return nearest, vectors.scale * gap
 
 
+def find_nearest_on(
+    engine: str | Engine | None,
+    workdir: str | Path | None,
+    matrix: Matrix,
+    metric: str,
+    centroids: Centroids,
+    threads: int | None,
+    progress: Progress,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """As `find_nearest`, for all rows of files, in ranges on an engine.
+
+    Ranges are whole blocks, because the rounding of a product depends on its shape.
+    """
+    settings = {"metric": metric, "factor": centroids.factor, "rows": count_rows(matrix, BLOCK)}
+    data: list[npt.NDArray[Any]] = [centroids.means, centroids.spread, centroids.center]
+    with open_shards(engine, workdir, matrix, settings, data) as (opened, folder):
+        path = folder / "centroids.npz"
+        if not path.exists():
+            with use_team(threads) as team:
+                index_centroids(centroids, team).save(path)
+        threads = threads if threads is not None or opened.name == "serial" else 1
+        compute = NearestRange(matrix, metric, str(path), centroids.center, centroids.factor, threads)
+        found = map_ranges(opened, folder, compute, matrix.n, count_rows(matrix, BLOCK), "assigning", progress)
+    return found["nearest"], found["distances"]
+
+
+@dataclass(frozen=True, eq=False)
+class NearestRange:
+    """The nearest centroids of a range of rows: what workers of an engine compute."""
+
+    matrix: Matrix
+    metric: str
+    path: str  # of the index
+    center: npt.NDArray[np.float64]
+    factor: float
+    threads: int | None
+
+    @cached_property
+    def index(self) -> "CentroidIndex":
+        """The centroids, read once per worker."""
+        return CentroidIndex.load(self.path)
+
+    def __call__(self, start: int, stop: int) -> Arrays:
+        raw = self.matrix.read(start, stop)
+        with use_team(self.threads) as team:
+            vectors = open_vectors(raw, self.metric, np.float32, team, start)
+            vectors = replace(vectors, center=self.center, factor=self.factor)
+            nearest, distances = search_index(vectors, self.index, team, np.arange(len(raw)))
+        return {"nearest": nearest, "distances": distances}
+
+
 @dataclass(frozen=True)
 class CentroidIndex:
     """Centroids sorted by cell: cell c is centroids starts[c]:starts[c + 1]. A few centroids are all in one cell."""
@@ -249,6 +310,17 @@ class CentroidIndex:
     means: npt.NDArray[np.float32]
     spread: npt.NDArray[np.float64]
     half: npt.NDArray[np.float64]  # of the mean squared norms
+
+    def save(self, path: Path) -> None:
+        """Write the index, for workers to load."""
+        with atomic_write(path) as beside:
+            np.savez(beside, **vars(self))
+
+    @classmethod
+    def load(cls, path: str) -> "CentroidIndex":
+        """Read what `save` wrote."""
+        with np.load(path, allow_pickle=False) as held:
+            return cls(**{part.name: held[part.name] for part in fields(cls)})
 
 
 def index_centroids(centroids: Centroids, team: Team) -> CentroidIndex:

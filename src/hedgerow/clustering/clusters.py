@@ -31,10 +31,12 @@ from hedgerow.clustering.methods import (
     read_method,
 )
 from hedgerow.clustering.vectors import Vectors, open_vectors, refuse_zeros, survey_rows
+from hedgerow.engines import Engine
 from hedgerow.errors import InputError, StoreError
 from hedgerow.machine import team as use_team
 from hedgerow.pool import Ids, open_ids
 from hedgerow.progress import Progress, watch
+from hedgerow.shards import is_wanted
 
 AVERAGE_SIZE = 10.0  # as in the paper for large pools: k_m = 10 k_t candidates then cover about k_t clusters
 ZEROS = ("refuse", "singletons")
@@ -110,18 +112,35 @@ class Clusters:
             "join_by": self.join_by,
         }
 
-    def assign(self, embeddings: Any, *, threads: int | None = None) -> npt.NDArray[np.int32]:
+    def assign(
+        self,
+        embeddings: Any,
+        *,
+        threads: int | None = None,
+        engine: str | Engine | None = None,
+        workdir: str | Path | None = None,
+    ) -> npt.NDArray[np.int32]:
         """Labels (m,) of new points (m, d): the nearest cluster if it is within `threshold`.
 
         The distance to a cluster is the mean distance to its members, or with `join_by` "centroid" the distance to its
         centroid. The clusters do not change, and a point within `threshold` of a cluster gets the same label in
         whatever batch it comes. A point that is farther from all of them is a cluster of its own, numbered from
         `n_clusters` on in row order. These numbers start again with every call, so they mean nothing beyond it.
+
+        engine: where to assign the points of files, in ranges of rows: "processes:N", "dask://host:port" (see
+        `hedgerow.engines`), or an engine that is open; labels do not depend on it. workdir: a folder for finished
+        ranges, which a run that was interrupted continues from; workers on other machines must share it.
         """
-        return self.find_nearest(embeddings, threads=threads).labels
+        return self.find_nearest(embeddings, threads=threads, engine=engine, workdir=workdir).labels
 
     def find_nearest(
-        self, embeddings: Any, *, threads: int | None = None, progress: Progress | bool | None = None
+        self,
+        embeddings: Any,
+        *,
+        threads: int | None = None,
+        engine: str | Engine | None = None,
+        workdir: str | Path | None = None,
+        progress: Progress | bool | None = None,
     ) -> Assignment:
         """As `assign`, with the distances to the nearest clusters and the ids of the new points.
 
@@ -142,14 +161,25 @@ class Clusters:
             raise InputError(f"embeddings has {matrix.width} columns, but these clusters were made from {width}")
         if matrix.ids is not None:
             matrix.ids.refuse_duplicates()
-        with use_team(threads) as team, watch(progress) as report:
-            vectors = open_vectors(matrix.array(), self.metric, np.float32, team)
-            vectors = replace(vectors, center=self.centroids.center, factor=self.centroids.factor)
-            rows = np.arange(matrix.n)
-            centroids = self.centroids.join_by(self.join_by, self.metric)
-            nearest, distances = assignment.find_nearest(vectors, centroids, team, rows, progress=report)
+        centroids = self.centroids.join_by(self.join_by, self.metric)
+        with watch(progress) as report:
+            if is_wanted(engine, workdir) and matrix.n and len(centroids):
+                nearest, distances = assignment.find_nearest_on(
+                    engine, workdir, matrix, self.metric, centroids, threads, report
+                )
+            else:
+                nearest, distances = self._search(matrix.array(), centroids, threads, report)
         labels = assignment.number_points(nearest, distances <= self.threshold, self.n_clusters)
         return Assignment(labels.astype(np.int32), distances, self.n_clusters, matrix.ids)
+
+    def _search(
+        self, raw: npt.NDArray[Any], centroids: Centroids, threads: int | None, report: Progress
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """The nearest centroids of all points, in this process."""
+        with use_team(threads) as team:
+            vectors = open_vectors(raw, self.metric, np.float32, team)
+            vectors = replace(vectors, center=centroids.center, factor=centroids.factor)
+            return assignment.find_nearest(vectors, centroids, team, np.arange(len(raw)), progress=report)
 
     def save(
         self,

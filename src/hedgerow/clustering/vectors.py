@@ -103,15 +103,20 @@ def to_input(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return freeze(np.ascontiguousarray(raw, np.float32 if raw.dtype == np.float16 else None))
 
 
-def open_vectors(raw: npt.NDArray[Any], metric: str, dtype: Any, team: Team) -> Vectors:
-    """The pool as the metric sees it. A NaN, an infinity or (for cosine) a row of zeros is refused with its row."""
-    vectors, zero_rows = survey_rows(raw, metric, team)
+def open_vectors(raw: npt.NDArray[Any], metric: str, dtype: Any, team: Team, first_row: int = 0) -> Vectors:
+    """The pool as the metric sees it. A NaN, an infinity or (for cosine) a row of zeros is refused with its row.
+
+    first_row: the number of the first row, if these are a part of the pool.
+    """
+    vectors, zero_rows = survey_rows(raw, metric, team, first_row)
     if len(zero_rows):
-        refuse_zeros(zero_rows)
+        refuse_zeros(first_row + zero_rows)
     return replace(vectors, dtype=dtype)
 
 
-def survey_rows(raw: npt.NDArray[Any], metric: str, team: Team) -> tuple[Vectors, npt.NDArray[np.int64]]:
+def survey_rows(
+    raw: npt.NDArray[Any], metric: str, team: Team, first_row: int = 0
+) -> tuple[Vectors, npt.NDArray[np.int64]]:
     """One pass over the pool: the vectors in float32, and for cosine the rows that are all zero. Refuses NaN and inf.
 
     Vectors in float64 are the same record with another dtype.
@@ -126,27 +131,26 @@ def survey_rows(raw: npt.NDArray[Any], metric: str, team: Team) -> tuple[Vectors
 
     sums = team.map(survey, range(0, n, BLOCK))
     if np.isinf(largest).any():
-        raise InputError(
-            f"embeddings has a NaN or an infinity in row {int(np.argmax(np.isinf(largest)))}: remove or repair that row"
-        )
+        row = first_row + int(np.argmax(np.isinf(largest)))
+        raise InputError(f"embeddings has a NaN or an infinity in row {row}: remove or repair that row")
     if metric == "cosine" or n == 0:
         zero_rows = np.flatnonzero(largest == 0) if metric == "cosine" else np.zeros(0, np.int64)
         return Vectors(raw, metric, np.float32, np.zeros(d)), zero_rows
     # Blocks are summed in order, so that the center does not depend on the number of threads. It is rounded to a grid,
     # so that points on a lattice stay on one and equal distances stay equal.
-    factor = choose_factor(largest)
+    factor = choose_factor(largest, first_row)
     center = np.rint(np.sum(sums, axis=0) / n * factor * GRID) / GRID / factor
     return Vectors(raw, metric, np.float32, center, factor), np.zeros(0, np.int64)
 
 
-def choose_factor(largest: npt.NDArray[np.float64]) -> float:
+def choose_factor(largest: npt.NDArray[np.float64], first_row: int = 0) -> float:
     """The power of two that scales the largest of these magnitudes (n,) to about 1. Refuses those without squares."""
     row = int(np.argmax(largest))
     most = float(largest[row])
     if most and not LEAST <= most <= MOST:
         raise InputError(
-            f"embeddings has {most:.3g} as its largest magnitude (row {row}), whose square is out of the range of "
-            'float64: scale the embeddings, or use metric="cosine"'
+            f"embeddings has {most:.3g} as its largest magnitude (row {first_row + row}), whose square is out of the "
+            'range of float64: scale the embeddings, or use metric="cosine"'
         )
     return float(2.0 ** -np.frexp(most)[1]) if most else 1.0
 

@@ -23,6 +23,7 @@ from hedgerow.errors import InputError, StoreError
 from hedgerow.pool import tables
 from hedgerow.pool.arrays import Npy, Sparse
 from hedgerow.pool.ids import Ids, find_ids
+from hedgerow.pool.sources import as_absolute
 from hedgerow.pool.tables import Table
 
 VIEW_BYTES = 1 << 25  # chunks of 32 MiB of what is in memory or mapped: a view costs nothing, a call little
@@ -147,6 +148,11 @@ class Matrix:
                 f"a matrix of {needed / 2**30:.1f} GiB does not fit in {tempfile.gettempdir()} ({error.strerror}): "
                 "set TMPDIR to a folder with room, or give the matrix as .npy, which is read where it is"
             ) from error
+
+    def list_files(self) -> list[str]:
+        """The files that the rows are read from, as absolute paths or URLs; none for what is in memory."""
+        held = self.data if isinstance(self.data, Npy) else getattr(getattr(self.data, "table", None), "data", None)
+        return [as_absolute(file.path) for file in getattr(held, "files", ())]
 
     def _is_held(self) -> bool:
         return isinstance(self.data, HeldRows) or (isinstance(self.data, Npy) and self.data.is_mapped)
