@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from hedgerow.engines import Engine
 from hedgerow.errors import InputError, StoreError
 from hedgerow.experiments import Arm, Clustering, Dataset, Recipe, load_recipe, report_experiment, run_experiment
 from hedgerow.experiments.architectures import Estimator, Program
@@ -412,10 +414,19 @@ def test_an_experiment_over_texts_resumes(tmp_path: Path) -> None:
     assert read_picks(tmp_path / "run") == picks
 
 
-def test_engines_give_the_same_and_both_ways_to_name_one_are_not_mixed(whole: Path, tmp_path: Path) -> None:
-    there = run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS, trainer=Means(), engine="processes:2")
+@pytest.mark.parametrize("name", ["processes:2", "dask:2"])
+def test_engines_give_the_same(
+    name: str, engines: Callable[[str], Engine], whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a folder that is named relative to that of the driver."""
+    monkeypatch.chdir(tmp_path)
+    there = run_experiment(RECIPE, "run", dataset=BLOBS, trainer=Means(), engine=engines(name))
     assert there.rounds == read_run(whole).rounds
     assert read_picks(tmp_path / "run") == read_picks(whole)
+    assert (tmp_path / "run" / "engine.jsonl").exists()
+
+
+def test_an_engine_is_named_in_one_way(tmp_path: Path) -> None:
     for options, message in [
         ({"engine": "threads"}, "unknown engine 'threads'"),
         ({"engine": "processes:0"}, "at least 1, got 'processes:0'"),

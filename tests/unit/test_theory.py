@@ -181,11 +181,12 @@ def test_a_study_writes_tables_summaries_and_figures(dice, tmp_path):
     assert quick["dice"] == summaries["dice"][:1]
 
 
-def test_an_engine_with_processes_gives_the_same(dice, tmp_path):
-    alone, shared = (
-        run_study("beta", tmp_path / engine.replace(":", "-"), engine=engine) for engine in ("serial", "processes:2")
-    )
-    assert alone == shared
+@pytest.mark.parametrize("name", ["processes:2", "dask:2"])
+def test_an_engine_with_workers_gives_the_same(dice, name, engines, tmp_path):
+    alone = run_study("beta", tmp_path / "alone", engine="serial")
+    assert run_study("beta", tmp_path / "shared", engine=engines(name)) == alone
+    names = {path.name for path in (tmp_path / "shared").iterdir()}
+    assert names - {path.name for path in (tmp_path / "alone").iterdir()} == {"engine.jsonl"}
 
 
 def test_the_command_prints_the_summary(dice, tmp_path, capsys):

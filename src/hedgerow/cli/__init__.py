@@ -5,11 +5,12 @@ The rooms are imported inside the commands, so that `hedgerow --help` answers at
 
 import typer
 
-from hedgerow.cli import campaign_labels, campaign_models, campaign_pool, campaigns
+from hedgerow.cli import campaign_labels, campaign_models, campaign_pool, campaigns, engines
 from hedgerow.cli.advice import advise
 from hedgerow.cli.app import app, run
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
 from hedgerow.cli.installation import warm
+from hedgerow.cli.scores import margins
 from hedgerow.cli.selection import assign, cluster, select
 from hedgerow.cli.theory import beta, bridge, label_complexity
 
@@ -17,6 +18,7 @@ __all__ = ["app", "main"]
 
 app.command()(cluster)
 app.command()(assign)
+app.command()(margins)
 app.command()(select)
 app.command()(advise)
 experiment = typer.Typer(help="Run and report experiments with known labels.")
@@ -69,6 +71,11 @@ classes.command("rename")(campaign_pool.rename_class)
 classes.command("merge")(campaign_pool.merge_classes)
 classes.command("split")(campaign_pool.split_class)
 classes.command("relabel")(campaign_pool.relabel_class)
+engine = typer.Typer(help="Check the workers of an engine, and what a run on them cost.")
+app.add_typer(engine, name="engine")
+engine.callback(invoke_without_command=True)(show_group)
+engine.command("check")(engines.check)
+engine.command("report")(engines.report_run)
 app.command()(demo)
 app.command()(warm)
 

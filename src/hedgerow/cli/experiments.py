@@ -1,11 +1,13 @@
 """The commands `hedgerow experiment run`, `report` and `list`, and `hedgerow demo`: experiments with known labels."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hedgerow.cli.app import Json, print_rows, print_transposed, report
+from hedgerow.cli.engines import Engine, Insecure, MixedWorkers
 from hedgerow.progress import watch
 
 
@@ -53,9 +55,7 @@ def run_recipe(
     jobs: Annotated[
         int | None, typer.Option(help="Number of processes; the strategies of a trial run in parallel. Default: 1.")
     ] = None,
-    engine: Annotated[
-        str | None, typer.Option(help="Where to run: serial, or processes:N, which is the same as --jobs N.")
-    ] = None,
+    engine: Engine = None,
     trials: Annotated[
         int | None, typer.Option(help="Number of trials, if not the recipe's; a later run can add more.")
     ] = None,
@@ -73,6 +73,8 @@ def run_recipe(
     allow_programs: Annotated[
         bool, typer.Option("--allow-programs", help="Run the program that the recipe names; refused otherwise.")
     ] = False,
+    insecure: Insecure = False,
+    mixed_workers: MixedWorkers = False,
     as_json: Json = False,
 ) -> None:
     """Run all trials and strategies of a recipe.
@@ -80,6 +82,7 @@ def run_recipe(
     Every round is written to OUT when it is done. A run that was interrupted continues with the same command and ends
     with the same results. Then see `hedgerow experiment report OUT`.
     """
+    from hedgerow.engines import open_engine
     from hedgerow.experiments.recipes import load_recipe
     from hedgerow.experiments.records import list_results
     from hedgerow.experiments.runs import describe_code, run_experiment
@@ -87,14 +90,16 @@ def run_recipe(
     loaded = load_recipe(recipe)
     if allow_programs and (code := describe_code(loaded)):
         typer.echo(f"hedgerow: the recipe {loaded.name!r} {code}", err=True)
-    with watch(True) as progress:
+    alone = jobs is not None and engine is None  # --jobs counts more than HEDGEROW_ENGINE
+    chosen = nullcontext() if alone else open_engine(engine, insecure=insecure, mixed_workers=mixed_workers)
+    with chosen as opened, watch(True) as progress:
         held = run_experiment(
             loaded,
             out,
             data=data,
             cache=cache,
             jobs=jobs,
-            engine=engine,
+            engine=opened,
             trials=trials,
             first_trial=first_trial,
             with_controls=with_controls,

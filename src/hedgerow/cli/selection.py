@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hedgerow.cli.app import Force, IdColumn, Json, Seed, Threads, print_columns, report
+from hedgerow.cli.engines import Engine, Insecure, MixedWorkers, RangeWorkdir
 from hedgerow.errors import InputError
 
 if TYPE_CHECKING:
@@ -132,6 +133,10 @@ def assign(
     ],
     column: Column = None,
     id_column: IdColumn = None,
+    engine: Engine = None,
+    workdir: RangeWorkdir = None,
+    insecure: Insecure = False,
+    mixed_workers: MixedWorkers = False,
     threads: Threads = None,
     force: Force = False,
     as_json: Json = False,
@@ -143,12 +148,14 @@ def assign(
     """
     from hedgerow import pool
     from hedgerow.clustering.clusters import Clusters
+    from hedgerow.engines import open_engine
     from hedgerow.pool.outputs import STDOUT, check_output, write_columns
 
     check_output(out, force=force, inputs=[clusters_path, points_path])
     clusters = Clusters.load(clusters_path)
     points = pool.open_matrix(points_path, "embeddings", column=column, id_column=id_column)
-    found = clusters.find_nearest(points, threads=threads, progress=True)
+    with open_engine(engine, insecure=insecure, mixed_workers=mixed_workers) as opened:
+        found = clusters.find_nearest(points, threads=threads, engine=opened, workdir=workdir, progress=True)
     if out == STDOUT:
         print_columns(found.columns(), as_json)
     else:

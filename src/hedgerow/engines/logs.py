@@ -8,6 +8,7 @@ the system does not say is null.
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -65,3 +66,43 @@ def _parse(line: str) -> Entry | None:
     except ValueError:
         return None
     return entry if isinstance(entry, dict) else None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """One map as the log has it: the line that begins it, the tasks that ended well, and those that did not."""
+
+    begin: Entry
+    done: list[Entry]
+    failed: list[Entry]
+
+    @property
+    def seconds(self) -> float:
+        """From the beginning to the last line."""
+        ends = [datetime.fromisoformat(entry["at"]) for entry in (*self.done, *self.failed)]
+        began = datetime.fromisoformat(self.begin["at"])
+        return max(((end - began).total_seconds() for end in ends), default=0.0)
+
+    @property
+    def tried_again(self) -> int:
+        """How often tasks were run again."""
+        return sum(entry["tries"] - 1 for entry in (*self.done, *self.failed))
+
+    def total(self, key: str) -> float:
+        """The sum of a cost over the tasks."""
+        return float(sum(entry.get(key) or 0 for entry in (*self.done, *self.failed)))
+
+    def most(self, key: str) -> float:
+        """The largest cost of a task."""
+        return float(max((entry.get(key) or 0 for entry in (*self.done, *self.failed)), default=0))
+
+
+def read_tallies(folder: str | Path) -> list[Tally]:
+    """The maps of a folder's log, in order. What was run after an interruption is a map of its own."""
+    tallies: list[Tally] = []
+    for entry in read_log(folder):
+        if "engine" in entry:
+            tallies.append(Tally(entry, [], []))
+        elif tallies and "job" in entry:
+            (tallies[-1].failed if "error" in entry else tallies[-1].done).append(entry)
+    return tallies

@@ -7,6 +7,7 @@ differ here and there. So workers are compared before they work together, by ver
 import functools
 import hashlib
 import platform
+import socket
 from importlib.metadata import version
 from typing import Any
 
@@ -45,6 +46,11 @@ def hash_bits() -> str:
                 digest.update(np.ascontiguousarray(made).tobytes())
         digest.update(_draw(rng.random(1000, dtype=np.float32)).tobytes())
     return digest.hexdigest()[:16]
+
+
+def describe_worker(job: int) -> dict[str, Any]:
+    """A task: the host, the versions and the bits of the worker that runs it."""
+    return {"host": socket.gethostname(), "versions": list_versions(), "bits": hash_bits()}
 
 
 def describe_blas() -> str:
