@@ -14,7 +14,7 @@ from hedgerow import checks
 from hedgerow.campaign import verdicts
 from hedgerow.campaign.answers import RETRACT
 from hedgerow.campaign.database import Database, now
-from hedgerow.campaign.tables import ANSWERED, DISPUTED, LIVE, OPEN
+from hedgerow.campaign.tables import ANSWERED, DISPUTED, LIVE, OPEN, QUEUED
 from hedgerow.errors import CampaignError
 
 MOST_CLAIMED = 30
@@ -41,9 +41,9 @@ AND coalesce((SELECT CASE WHEN m."class" IS NULL OR m.to_class IS NOT NULL THEN 
               ORDER BY e.seq DESC LIMIT 1), {RETRACT}) = {RETRACT}
 """
 DISPUTED_AND_FREE = "NOT EXISTS (SELECT 1 FROM lease l WHERE l.task = t.id AND l.until > :now AND l.annotator <> :who)"
-FIND = """
+FIND = f"""
 SELECT t.id, t.batch, t."row", t."class" FROM task t
-WHERE t.batch = :batch AND t.state = :state AND t.state < 3 AND {free} ORDER BY t.pick LIMIT :most
+WHERE t.batch = :batch AND t.state = :state AND t.{QUEUED} AND {{free}} ORDER BY t.pick LIMIT :most
 """
 HELD = """
 SELECT t.id, t.batch, t."row", t."class" FROM lease l JOIN task t ON t.id = l.task JOIN batch b ON b.id = t.batch
@@ -116,7 +116,7 @@ def _share(connection: sa.Connection, batch: int, state: int, facts: dict[str, A
     if others == 0:
         return n
     enough = 2 * (others + 1) * n
-    some = "SELECT 1 FROM task WHERE batch = :batch AND state = :state AND state < 3 LIMIT :most"
+    some = f"SELECT 1 FROM task WHERE batch = :batch AND state = :state AND {QUEUED} LIMIT :most"
     sql = f"SELECT count(*) FROM ({some}) AS waiting"
     left = connection.execute(sa.text(sql), {"batch": batch, "state": state, "most": enough}).scalar_one()
     return max(1, min(n, int(left) // (2 * (others + 1))))

@@ -323,7 +323,8 @@ class Campaign:
         with self._database.read() as connection:
             labels = len(read_truth(connection, held, holdout=False))
             origin = predictions.Origin(watched, labels, db.last_event(connection))
-        return predictions.register(self._database, self._shelf, held, found, origin, name, metrics)
+        called = None if name is None else db.check_text(name, "the name")
+        return predictions.register(self._database, self._shelf, held, found, origin, called, metrics)
 
     def learn(
         self,
@@ -448,7 +449,7 @@ class Campaign:
             np.array([KINDS.index(kind)], np.int64),
             np.array([code], np.int64),
             np.array([db.now()], np.int64),
-            None if key is None else np.array([key], np.object_),
+            None if key is None else np.array([db.check_text(key, "the key")], np.object_),
             None if seconds is None else np.array([seconds], np.float64),
         )
         with self._database.write() as connection:

@@ -19,10 +19,11 @@ import sqlalchemy as sa
 
 from hedgerow import __version__, store
 from hedgerow.campaign import tables
-from hedgerow.errors import CampaignError, MissingExtraError, StoreError
+from hedgerow.errors import CampaignError, InputError, MissingExtraError, StoreError
 
 FILE = "campaign.db"
 BUSY_SECONDS = 60  # how long a writer waits for another; each of our transactions is short
+RETRY_SECONDS = 0.001
 MOUNTS = Path("/proc/mounts")
 # File systems over a network, on which the shared memory of WAL does not work.
 NETWORK = frozenset(
@@ -44,7 +45,7 @@ class Database:
 
     engine: sa.Engine
     title: str  # what messages call it: without a password
-    secret: str | None = field(default=None, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     who: str = "unknown"  # the name in the audit log
 
     @property
@@ -88,8 +89,8 @@ class Database:
     def _translate(self, error: sa.exc.SQLAlchemyError) -> StoreError:
         text = str(getattr(error, "orig", None) or error).strip().splitlines()
         line = text[0] if text else type(error).__name__
-        if self.secret:
-            line = line.replace(self.secret, "***")
+        for secret in self.secrets:
+            line = line.replace(secret, "***")
         if "readonly database" in line or "unable to open" in line:
             line += ": its folder and files must be yours to read and to write, also to look at a campaign"
         if "locked" in line:
@@ -156,6 +157,17 @@ class Database:
         return json.dumps(texts) if self.is_sqlite else texts
 
 
+def check_text(text: str, what: str) -> str:
+    """A text that both databases can hold: no NUL, and no half of a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{what} {text!r} holds half of a character (a lone surrogate): give whole text") from None
+    if "\0" in text:
+        raise InputError(f"{what} {text!r} holds a NUL character: leave it out")
+    return text
+
+
 def _wrap(error: Exception, connection: sa.Connection) -> Exception:
     """An error of the driver as SQLAlchemy's own statements would raise it; anything else as it is."""
     driver = connection.dialect.loaded_dbapi
@@ -182,19 +194,21 @@ def open_database(folder: Path, url: str | None = None) -> Database:
 def _open_url(url: str) -> Database:
     try:
         parsed = sa.make_url(url)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):  # such as a port that is no number
         raise StoreError("the database URL cannot be read: it must look like postgresql://user@host/name") from None
     if parsed.get_backend_name() not in ("postgresql", "postgres"):
         raise StoreError(
             f"a database of kind {parsed.drivername!r} cannot be used: give a postgresql:// URL, or none for SQLite"
         )
-    title = parsed.render_as_string(hide_password=True)
+    # The parameters of a URL may hold passwords as well.
+    where = {name: value for name, value in parsed.query.items() if name in ("host", "port", "dbname")}
+    title = parsed.set(query=where).render_as_string(hide_password=True)
     try:
         engine = sa.create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
     except ImportError:
         raise MissingExtraError("a campaign on PostgreSQL", "postgres") from None
-    secret = parsed.password
-    return Database(engine, title, secret if isinstance(secret, str) else None)
+    given = [parsed.password, *(value for name, value in parsed.query.items() if name not in where)]
+    return Database(engine, title, tuple(one for one in given if isinstance(one, str) and one))
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
@@ -212,8 +226,29 @@ def use_wal(database: Database) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    reads = connection.get_execution_options().get("hedgerow_reads")
-    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+    if connection.get_execution_options().get("hedgerow_reads"):
+        connection.exec_driver_sql("BEGIN")
+        return
+    cursor: Any = connection.connection.cursor()
+    end = time.monotonic() + BUSY_SECONDS
+    # SQLite itself would look again after longer and longer pauses: with several writers, some would wait for seconds.
+    cursor.execute("PRAGMA busy_timeout = 0")
+    try:
+        while not _try_to_begin(cursor, connection, end):
+            time.sleep(RETRY_SECONDS)
+    finally:
+        cursor.execute(f"PRAGMA busy_timeout = {1000 * BUSY_SECONDS}")
+        cursor.close()
+
+
+def _try_to_begin(cursor: Any, connection: sa.Connection, end: float) -> bool:
+    try:
+        cursor.execute("BEGIN IMMEDIATE")
+    except connection.dialect.loaded_dbapi.OperationalError as error:
+        if "locked" in str(error) and time.monotonic() < end:
+            return False
+        raise _wrap(error, connection) from None
+    return True
 
 
 def find_file_system(path: Path, mounts: str) -> tuple[str, str]:

@@ -62,6 +62,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _FIRST, _LAST = (
     (moment - _EPOCH) // _MICROSECOND for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 )
+_MOST_SECONDS = float(np.finfo(np.float32).max)  # as they are stored
 _SECONDS = re.compile(r"\d+(\.\d*)?")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _YES_NO = {"1": 1, "0": 0, "yes": 1, "no": 0, "true": 1, "false": 0, "y": 1, "n": 0}
@@ -750,7 +751,7 @@ def _read_seconds(value: Any) -> float:
         seconds = float(value)
     except (TypeError, ValueError):
         raise _UnusableError(f"its seconds are {_show(value)}: a number is needed") from None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else math.nan
+    return seconds if 0 <= seconds <= _MOST_SECONDS else math.nan
 
 
 def _read_time(value: Any, zone: tzinfo) -> int:

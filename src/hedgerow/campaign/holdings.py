@@ -26,6 +26,9 @@ MULTI_CLASS, MULTI_LABEL, PAIRS = "multi-class", "multi-label", "pairs"
 KINDS = (MULTI_CLASS, MULTI_LABEL, PAIRS)
 ID, CLUSTER = "id", "cluster"
 CONTENTS = ("text", "uri")  # the column with the content is called what it is
+# Of the pool's file. Whoever claims tasks needs single rows, and reads a row group for each.
+GROUP_ROWS = 1 << 11
+WRITING: dict[str, Any] = {"compression": "lz4", "use_dictionary": False}
 Numbers = npt.NDArray[np.int64]
 
 
@@ -101,13 +104,11 @@ class Holdings:
             return None
         taken = np.full(len(rows), "", np.object_)
         order = np.argsort(rows, kind="stable")
-        ascending, start = rows[order], 0
-        for batch in self._table.batches([self.content], 1 << 16, 0, None):
+        ascending = rows[order]
+        for start, batch in self._table.batches_with([self.content], ascending):
             low, high = np.searchsorted(ascending, [start, start + batch.num_rows])
-            if low < high:
-                values = batch.column(0).take(_indices(ascending[low:high] - start)).to_pylist()
-                taken[order[low:high]] = ["" if value is None else value for value in values]
-            start += batch.num_rows
+            values = batch.column(0).take(_indices(ascending[low:high] - start)).to_pylist()
+            taken[order[low:high]] = ["" if value is None else value for value in values]
         return taken
 
     # Clusters and embeddings.

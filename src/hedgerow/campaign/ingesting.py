@@ -23,6 +23,7 @@ from hedgerow.campaign.answers import ABSENT, ANSWER, KINDS, NONE_OF_THESE, WITH
 from hedgerow.campaign.applying import OUTCOMES, Incoming, Origin, apply
 from hedgerow.campaign.database import Database, now
 from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings
+from hedgerow.campaign.parsing import SHOWN
 from hedgerow.campaign.tables import WHOLE_ROW
 from hedgerow.campaign.verdicts import NO_VALUE, Numbers
 from hedgerow.errors import CampaignError, InputError
@@ -56,22 +57,30 @@ def find_annotators(database: Database, channel: str, names: Sequence[str]) -> l
     """The numbers of people by their names in a channel: by alias if there is one; new people are added."""
     if not names:
         return []
-    with database.write() as connection:
-        alias, person = tables.alias, tables.annotator
-        rows = connection.execute(sa.select(alias.c.external, alias.c.annotator).where(alias.c.channel == channel))
-        known = {row[0]: row[1] for row in rows}
-        people = {row[0]: row[1] for row in connection.execute(sa.select(person.c.name, person.c.id))}
-        for name in names:
-            if name not in known and name not in people:
-                values = {"name": name, "kind": "person", "retracted_upto": 0}
-                people[name] = connection.execute(
-                    sa.insert(person).values(**values).returning(person.c.id)
-                ).scalar_one()
-        return [int(known.get(name, people.get(name, 0))) for name in names]
+    with database.read() as connection:  # nearly always all are known, and nobody has to wait
+        known = _read_people(connection, channel)
+    if not set(names) <= known.keys():
+        with database.write() as connection:
+            known = _read_people(connection, channel)
+            for name in dict.fromkeys(name for name in names if name not in known):
+                values = {"name": db.check_text(name, "the name"), "kind": "person", "retracted_upto": 0}
+                insert = sa.insert(tables.annotator).values(**values).returning(tables.annotator.c.id)
+                known[name] = connection.execute(insert).scalar_one()
+    return [int(known[name]) for name in names]
+
+
+def _read_people(connection: sa.Connection, channel: str) -> dict[str, int]:
+    """The numbers of people by name, and by what a channel calls them, which goes first."""
+    alias, person = tables.alias, tables.annotator
+    called = sa.select(alias.c.external, alias.c.annotator).where(alias.c.channel == channel)
+    held = [*connection.execute(sa.select(person.c.name, person.c.id)), *connection.execute(called)]
+    return {row[0]: row[1] for row in held}
 
 
 def set_alias(database: Database, channel: str, external: str, name: str) -> None:
     """From now on `external` in a channel is the person called `name`."""
+    db.check_text(channel, "the channel")
+    db.check_text(external, "the name")
     number = find_annotators(database, "", [name])[0]
     with database.write() as connection:
         alias = tables.alias
@@ -182,7 +191,7 @@ def _make_rejects(answers: Answers, reasons: Numbers, holdings: Holdings) -> tup
             detail = _explain_classes(holdings, one.class_ if holdings.kind == PAIRS else one.value)
         else:
             detail = f"the pool has no id {one.id!s}" if reason == UNKNOWN_ID else _explain(holdings)
-        rejects.append(Reject(int(answers.places[at]), reason, detail, str(one)))
+        rejects.append(Reject(int(answers.places[at]), reason, detail[:SHOWN], str(one)[:SHOWN]))
     return tuple(rejects)
 
 

@@ -28,7 +28,7 @@ from hedgerow.campaign.budget import refuse_beyond
 from hedgerow.campaign.database import Database, now
 from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdings
 from hedgerow.campaign.predictions import find_model, load_predictions
-from hedgerow.campaign.tables import CLOSED, LIVE, OPEN, PLANNING, SETTLED, VOID, WHOLE_ROW
+from hedgerow.campaign.tables import CLOSED, LIVE, OPEN, PLANNING, QUEUED, SETTLED, VOID, WHOLE_ROW
 from hedgerow.errors import CampaignError, InputError
 from hedgerow.pairs import PAIR_STRATEGIES, select_pairs
 from hedgerow.progress import Progress
@@ -397,7 +397,7 @@ def clear(database: Database) -> None:
     """Remove the batches of dead planners; void the tasks that closed batches still have open."""
     with database.read() as connection:
         dead = [row.id for row in find_planning(connection) if not _is_alive(row)]
-        sql = f"SELECT 1 FROM task t JOIN batch b ON b.id = t.batch WHERE b.state = '{CLOSED}' AND t.state < {SETTLED}"
+        sql = f"SELECT 1 FROM task t JOIN batch b ON b.id = t.batch WHERE b.state = '{CLOSED}' AND t.{QUEUED}"
         leftover = connection.execute(sa.text(f"{sql} LIMIT 1")).first() is not None
     for number in dead:
         _drop(database, number)
@@ -425,8 +425,7 @@ def _drop(database: Database, number: int) -> None:
 def void_closed(database: Database) -> None:
     """Void, in chunks, what closed batches still have open, and end its leases."""
     some = (
-        f"SELECT t.id FROM task t JOIN batch b ON b.id = t.batch WHERE b.state = '{CLOSED}' AND t.state < {SETTLED} "
-        "LIMIT :most"
+        f"SELECT t.id FROM task t JOIN batch b ON b.id = t.batch WHERE b.state = '{CLOSED}' AND t.{QUEUED} LIMIT :most"
     )
     while True:
         with database.write() as connection:
@@ -448,7 +447,7 @@ def close(database: Database, number: int, *, undo: bool) -> str:
             raise CampaignError(f"batch {number} is {row.state}{f' ({row.outcome})' if row.outcome else ''} already")
         if undo:
             _refuse_undo(connection, row)
-        left = f"SELECT count(*) FROM task WHERE batch = :batch AND state < {SETTLED}"
+        left = f"SELECT count(*) FROM task WHERE batch = :batch AND {QUEUED}"
         short = connection.execute(sa.text(left), {"batch": number}).scalar_one()
         outcome = "cancelled" if undo else "short" if short else "full"
         values = {"state": CLOSED, "outcome": outcome, "closed_at": now()}

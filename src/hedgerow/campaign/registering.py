@@ -21,7 +21,17 @@ from hedgerow.campaign import database as db
 from hedgerow.campaign import tables
 from hedgerow.campaign.artifacts import MOST_HASHED, Print, Shelf, take_print
 from hedgerow.campaign.database import Database, now
-from hedgerow.campaign.holdings import CLUSTER, CONTENTS, ID, KINDS, MULTI_CLASS, PAIRS, check_classes
+from hedgerow.campaign.holdings import (
+    CLUSTER,
+    CONTENTS,
+    GROUP_ROWS,
+    ID,
+    KINDS,
+    MULTI_CLASS,
+    PAIRS,
+    WRITING,
+    check_classes,
+)
 from hedgerow.clustering.clusters import METADATA_KEY, Clusters, cluster, name_beside
 from hedgerow.errors import CampaignError, InputError
 from hedgerow.pairs import Pairs
@@ -180,9 +190,9 @@ def write_pool(shelf: Shelf, table: Any, ids: Ids, content: tuple[str, str] | No
             yield pa.table(columns, schema=schema)
 
     def write(path: Path) -> None:
-        with pq.ParquetWriter(path, schema) as writer:
+        with pq.ParquetWriter(path, schema, **WRITING) as writer:
             for piece in pieces():
-                writer.write_table(piece)
+                writer.write_table(piece, GROUP_ROWS)
 
     return shelf.add("pool", ".parquet", write)
 

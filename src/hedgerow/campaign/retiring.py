@@ -25,7 +25,7 @@ from hedgerow.campaign import artifacts, tables, verdicts
 from hedgerow.campaign import database as db
 from hedgerow.campaign.artifacts import Artifact, Print, Shelf
 from hedgerow.campaign.database import Database, now
-from hedgerow.campaign.holdings import ID, Holdings, Segment, read_holdings
+from hedgerow.campaign.holdings import GROUP_ROWS, ID, WRITING, Holdings, Segment, read_holdings
 from hedgerow.campaign.tables import SETTLED, VOID
 from hedgerow.errors import InputError
 from hedgerow.pool.ids import Ids
@@ -173,9 +173,9 @@ def _rewrite(shelf: Shelf, segment: Segment, rows: Numbers, names: npt.NDArray[A
                 start += batch.num_rows
 
     def write(path: Path) -> None:
-        with pq.ParquetWriter(path, schema) as writer:
+        with pq.ParquetWriter(path, schema, **WRITING) as writer:
             for piece in pieces():
-                writer.write_table(piece)
+                writer.write_table(piece, GROUP_ROWS)
 
     return shelf.add("pool", ".parquet", write)
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 WHOLE_ROW = -1  # the class of what is not about a pair
 OPEN, ANSWERED, DISPUTED, SETTLED, VOID = range(5)  # states of a task; below SETTLED it waits for somebody
 STATES = ("open", "answered", "disputed", "settled", "void")
+QUEUED = "state IN (0, 1, 2)"  # the condition of the index that claims go through
 PLANNING, LIVE, CLOSED = "planning", "open", "closed"  # states of a batch
 
 metadata = sa.MetaData()
@@ -141,13 +142,14 @@ sa.Index(
     sqlite_where=sa.text("state < 3"),
     postgresql_where=sa.text("state < 3"),
 )
+# Queries name its condition as it stands here. As `state < 3`, SQLite would search by that and then sort by pick.
 sa.Index(
     "task_queue",
     task.c.batch,
     task.c.state,
     task.c.pick,
-    sqlite_where=sa.text("state < 3"),
-    postgresql_where=sa.text("state < 3"),
+    sqlite_where=sa.text(QUEUED),
+    postgresql_where=sa.text(QUEUED),
 )
 sa.Index("task_row", task.c.row, task.c["class"])
 annotator = sa.Table(

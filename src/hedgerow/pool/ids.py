@@ -71,11 +71,16 @@ class Ids:
         return self.read(0, self.n)
 
     def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """The ids of `rows`, in their order; the others are read but not kept."""
+        """The ids of `rows`, in their order; of a Parquet file only the row groups with these rows are read."""
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         taken = np.empty(len(rows), self.dtype)
-        for start, values in self.chunks():
+        if isinstance(self.source, Table):
+            assert self.column is not None
+            pieces = self.source.chunks_with(self.column, ascending)
+        else:
+            pieces = self.chunks()
+        for start, values in pieces:
             low, high = np.searchsorted(ascending, [start, start + len(values)])
             taken[order[low:high]] = values[ascending[low:high] - start]
         return taken

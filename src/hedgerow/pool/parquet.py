@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.errors import InputError
 from hedgerow.pool.frames import trim
@@ -46,6 +47,18 @@ class ParquetFile:
             found = file.iter_batches(batch_size=rows, columns=columns, row_groups=wanted)
             yield from trim(found, start - self.groups[first], stop - start)
 
+    def batches_with(self, columns: list[str], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
+        """(first row, a batch) for each row group that holds any of these ascending rows; no other is read."""
+        import pyarrow.parquet as pq
+
+        wanted = np.unique(np.searchsorted(self.groups, rows, side="right") - 1).tolist()
+        with reading(self.path, "Parquet"), open_file(self.path) as opened, pq.ParquetFile(opened) as file:
+            if file.metadata.num_rows != self.n:
+                raise InputError(f"{self.path} has changed since it was opened: open it again")
+            for group in wanted:
+                for batch in file.read_row_group(group, columns, use_threads=False).combine_chunks().to_batches():
+                    yield self.groups[group], batch
+
 
 @dataclass(frozen=True)
 class ParquetData:
@@ -67,6 +80,15 @@ class ParquetData:
             first += file.n
             if low < high:
                 yield from file.batches(columns, rows, low, high)
+
+    def batches_with(self, columns: list[str], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
+        """(first row, a batch) for parts that together hold these ascending rows."""
+        first = 0
+        for file in self.files:
+            low, high = np.searchsorted(rows, [first, first + file.n])
+            for start, batch in file.batches_with(columns, rows[low:high] - first) if low < high else ():
+                yield first + start, batch
+            first += file.n
 
 
 def open_parquet(paths: list[str]) -> ParquetData:

@@ -17,7 +17,7 @@ from hedgerow import checks
 from hedgerow.errors import InputError
 from hedgerow.pool.arrays import Npy, Sparse, open_array, open_npy, open_sparse
 from hedgerow.pool.frames import ArrowData, open_frame
-from hedgerow.pool.parquet import open_parquet
+from hedgerow.pool.parquet import ParquetData, open_parquet
 from hedgerow.pool.sources import KNOWN, file_kind, find_files, is_location, title_of
 from hedgerow.pool.texts import read_texts
 
@@ -68,6 +68,16 @@ class Table:
     def batches(self, columns: list[str], rows: int, start: int = 0, stop: int | None = None) -> Iterator[Any]:
         """The rows from start to stop in order, as Arrow record batches of 1 to `rows` rows."""
         return self.data.batches(columns, rows, *checks.span(start, stop, self.n))
+
+    def batches_with(self, columns: list[str], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
+        """(first row, a record batch) for parts that together hold these ascending rows; of Parquet not much more."""
+        if isinstance(self.data, ParquetData):
+            yield from self.data.batches_with(columns, rows)
+            return
+        start = 0
+        for batch in self.batches(columns, VECTOR_ROWS):
+            yield start, batch
+            start += batch.num_rows
 
     def select(self, columns: list[str]) -> "Table":
         """These columns only; of a table in memory the others can then be freed, and are not pickled."""
@@ -155,10 +165,20 @@ class Table:
     def arrow_chunks(self, column: str, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Any]]:
         """(first row, an Arrow array without nulls or a dictionary), in order."""
         for batch in self.batches([column], VECTOR_ROWS, start, stop):
-            values = read_column(batch, column)
-            refuse_nulls(values, start, 1, self.describe(column))
-            yield start, _decode(values) if hasattr(values, "dictionary_decode") else values
+            values = self._plain_column(batch, column, start)
+            yield start, values
             start += len(values)
+
+    def chunks_with(self, column: str, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+        """(first row, values) of a column, for parts that together hold these ascending rows."""
+        dtype = self.dtype(column)
+        for start, batch in self.batches_with([column], rows):
+            yield start, as_numpy(self._plain_column(batch, column, start)).astype(dtype, copy=False)
+
+    def _plain_column(self, batch: Any, column: str, start: int) -> Any:
+        values = read_column(batch, column)
+        refuse_nulls(values, start, 1, self.describe(column))
+        return _decode(values) if hasattr(values, "dictionary_decode") else values
 
 
 def _option(name: str) -> str:

@@ -139,8 +139,8 @@ sa.Index(
     task.c.batch,
     task.c.state,
     task.c.pick,
-    sqlite_where=sa.text("state < 3"),
-    postgresql_where=sa.text("state < 3"),
+    sqlite_where=sa.text("state IN (0, 1, 2)"),
+    postgresql_where=sa.text("state IN (0, 1, 2)"),
 )
 sa.Index("task_row", task.c.row, task.c["class"])
 annotator = sa.Table(
