@@ -124,7 +124,7 @@ def read_status(database: Database, shelf: Shelf, holdings: Holdings) -> Status:
         holdings.n,
         holdout,
         tuple(holdings.classes.values()),
-        None if holdings.labels is None else len(np.unique(holdings.labels)),
+        None if holdings.labels is None else int(np.count_nonzero(np.bincount(holdings.labels))),
         tuple({"name": row.name, "rows": row.rows, "metrics": json.loads(row.metrics)} for row in models),
         batches,
         how,
