@@ -39,6 +39,7 @@ Integers = npt.NDArray[np.int64]
 
 WHOLE_ROW = -1  # the class of an answer that is about the whole row
 DISPUTED = -1  # the value of a verdict that the votes do not settle
+NO_VALUE = np.iinfo(np.int64).min  # the value of what has none
 FEWEST_GOLD = 10  # with fewer gold answers nobody is flagged: one slip would be enough
 
 
@@ -185,16 +186,41 @@ def count_votes(votes: Votes) -> Counts:
 def settle(votes: Votes, *, least_support: float = 0.0) -> Verdicts:
     """The value with most votes of every unit. Ties are disputed, and so is less support than `least_support`."""
     least_support = checks.real(least_support, "least_support", least=0.0)
-    counts = count_votes(votes)
-    order = np.lexsort((-counts.count, counts.unit))  # the leading value first in each unit
-    unit, count = counts.unit[order], counts.count[order]
-    first = np.flatnonzero(np.r_[True, unit[1:] != unit[:-1]]) if len(unit) else np.zeros(0, np.int64)
-    following = np.minimum(first + 1, max(0, len(unit) - 1))
-    tied = (following > first) & (unit[following] == unit[first]) & (count[following] == count[first])
-    support = count[first] / counts.totals
+    n = len(votes.units)
+    leading, count, tied = find_leading(votes.units.of, votes.values, n)
+    totals = np.bincount(votes.units.of, minlength=n).astype(np.int64)
+    support = count / totals
     settled = ~tied & (support >= least_support)
-    values = np.where(settled, counts.values[counts.value[order][first]], DISPUTED)
-    return Verdicts(votes.units.rows, votes.units.classes, values, support, counts.totals, settled)
+    values = np.where(settled, leading, DISPUTED)
+    return Verdicts(votes.units.rows, votes.units.classes, values, support, totals, settled)
+
+
+def find_leading(unit: Integers, value: Integers, n: int) -> tuple[Integers, Integers, npt.NDArray[np.bool_]]:
+    """(the value with most votes, its votes, whether another has as many) of each of n units.
+
+    A unit without votes has `NO_VALUE` with 0 votes.
+    """
+    leading, count, tied = np.full(n, NO_VALUE, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_)
+    order = np.lexsort((value, unit))
+    unit, value = unit[order], value[order]
+    first = np.flatnonzero(find_starts(unit, value))
+    times = np.diff(np.append(first, len(unit)))
+    ranked = np.lexsort((-times, unit[first]))  # the leading value of a unit comes first
+    times, first = times[ranked], first[ranked]
+    owner = unit[first]
+    ahead = np.flatnonzero(find_starts(owner))
+    leading[owner[ahead]], count[owner[ahead]] = value[first[ahead]], times[ahead]
+    after = ahead[ahead + 1 < len(owner)] + 1
+    tied[owner[after]] = (owner[after] == owner[after - 1]) & (times[after] == times[after - 1])
+    return leading, count, tied
+
+
+def find_starts(*columns: Integers) -> npt.NDArray[np.bool_]:
+    """Where one of the columns differs from the entry before."""
+    starts = np.ones(len(columns[0]), np.bool_)
+    if len(starts):
+        starts[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return starts
 
 
 # Agreement.

@@ -31,7 +31,7 @@ from hedgerow.campaign import database as db
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.database import Database, now
 from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings, read_holdout
-from hedgerow.campaign.quality import find_wilson
+from hedgerow.campaign.quality import find_leading, find_wilson
 from hedgerow.campaign.tables import WHOLE_ROW
 from hedgerow.campaign.verdicts import NO_VALUE, Numbers, Verdicts
 from hedgerow.errors import CampaignError, InputError
@@ -198,7 +198,7 @@ def _find_pure(found: Verdicts, marks: Marks, holdings: Holdings, rule: Rule) ->
     keys, group = np.unique(cluster * width + class_ - WHOLE_ROW, return_inverse=True)
     total = np.bincount(group, minlength=len(keys))
     named = _name_a_label(found.how, holdings)[taught]
-    best, support, _ = verdicts.count_votes(group[named], value[named], len(keys))
+    best, support, _ = find_leading(group[named], value[named], len(keys))
     pure = (total >= rule.least) & (support >= rule.purity * total * (1 - 1e-12)) & (support > 0)
     clusters, classes = np.divmod(keys[pure], width)
     return _Groups(clusters, classes + WHOLE_ROW, best[pure], support[pure])

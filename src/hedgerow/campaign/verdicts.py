@@ -24,13 +24,14 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from hedgerow.campaign import tables
+from hedgerow.campaign import quality, tables
 from hedgerow.campaign.answers import ADJUDICATE, ANSWER, BROKEN, NONE_OF_THESE, UNSURE
 from hedgerow.campaign.database import Database
+from hedgerow.campaign.quality import find_leading, find_starts
 from hedgerow.campaign.tables import ANSWERED, CLOSED, DISPUTED, OPEN, PLANNING, SETTLED, VOID, WHOLE_ROW
 
 Numbers = npt.NDArray[np.int64]
-NO_VALUE = np.iinfo(np.int64).min
+NO_VALUE = quality.NO_VALUE
 MAJORITY, NONE, UNSURE_ONLY, BROKEN_ONLY, DISPUTE, ADJUDICATED = range(6)
 HOW = ("majority", "none-of-these", "unsure", "broken", "disputed", "adjudicated")
 
@@ -146,12 +147,12 @@ def decide(said: Statements) -> Verdicts:
     row, class_, kind, value, event = (
         column[counts] for column in (said.row, said.class_, said.kind, said.value, said.event)
     )
-    starts = _starts(row, class_)
+    starts = find_starts(row, class_)
     group = np.cumsum(starts) - 1
     n = int(starts.sum())
     given = np.bincount(group, minlength=n)
     votes = (kind == ANSWER) | (kind == NONE_OF_THESE)
-    best, support, tie = count_votes(group[votes], value[votes], n)
+    best, support, tie = find_leading(group[votes], value[votes], n)  # none of these: a vote for NO_VALUE
     broken = np.bincount(group[kind == BROKEN], minlength=n)
     how = np.full(n, MAJORITY, np.int64)
     how[(support > 0) & (best == NO_VALUE)] = NONE
@@ -162,37 +163,6 @@ def decide(said: Statements) -> Verdicts:
     support = np.where(how == DISPUTE, 0, support)
     _adjudicate(group, kind, value, event, how, best, support)
     return Verdicts(row[starts], class_[starts], best, how, support, given)
-
-
-def _starts(row: Numbers, class_: Numbers) -> npt.NDArray[np.bool_]:
-    starts = np.ones(len(row), np.bool_)
-    starts[1:] = (row[1:] != row[:-1]) | (class_[1:] != class_[:-1])
-    return starts
-
-
-def count_votes(group: Numbers, value: Numbers, n: int) -> tuple[Numbers, Numbers, npt.NDArray[np.bool_]]:
-    """(the value with the most votes, its votes, whether another has as many), per group; 0 votes where there are none.
-
-    "None of these" is a vote for NO_VALUE.
-    """
-    best, support, tie = np.full(n, NO_VALUE, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_)
-    if len(group) == 0:
-        return best, support, tie
-    order = np.lexsort((value, group))
-    group, value = group[order], value[order]
-    first = np.flatnonzero(_starts(group, value))
-    times = np.diff(np.append(first, len(group)))
-    ranked = np.lexsort((times, group[first]))  # the most frequent value of a group is last
-    first, times = first[ranked], times[ranked]
-    owner = group[first]
-    last = np.append(owner[1:] != owner[:-1], True)
-    best[owner[last]], support[owner[last]] = value[first[last]], times[last]
-    before = np.flatnonzero(last) - 1
-    rivals = before >= 0
-    same = np.zeros(len(before), np.bool_)
-    same[rivals] = (owner[before[rivals]] == owner[last][rivals]) & (times[before[rivals]] == times[last][rivals])
-    tie[owner[last]] = same
-    return best, support, tie
 
 
 def _adjudicate(
