@@ -109,3 +109,49 @@ def test_names_of_classes_from_a_file(run: Run, folder: Path) -> None:
     assert json.loads(done.out)["classes"] == ["billing, late", "defect"]
     assert run("campaign", "upgrade", folder / "c").out == "nothing to do\n"
     assert run("campaign", "alias", folder / "c", "label-studio", 5, "ana").out == "5 in label-studio is ana\n"
+
+
+def test_people_gold_and_disputes(run: Run, folder: Path) -> None:
+    campaign = begin(run, folder, "--no-clusters", "--holdout", 12)
+    held = json.loads(run("campaign", "status", campaign, "--json").out)
+    assert held["agreement"] is None
+    for name in ("eva", "max"):
+        run("campaign", "export", campaign, 1, "-o", folder / "holdout.csv", "--force")
+        with (folder / "holdout.csv").open() as file:
+            lines = [{"id": task["id"], "label": "billing", "annotator": name} for task in csv.DictReader(file)]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert run("campaign", "ingest", campaign, folder / f"{name}.jsonl").code == 0
+    assert run("campaign", "gold", campaign).out == (
+        "12 gold questions, 0 answers; 0.03 of each person's tasks; flagged below 0.7\n"
+    )
+    assert json.loads(run("campaign", "gold", campaign, "--share", "50%", "--json").out)["share"] == 0.5
+    one_line(run("campaign", "gold", campaign, "--share", "60%"), 1, "share must be between 0 and 0.5")
+    assert run("campaign", "next", campaign, "-k", 30, "--answers", 2).code == 0
+    claimed = json.loads(run("campaign", "claim", campaign, "ana", "-n", 22, "--json").out)["tasks"]
+    assert {task["batch"] for task in claimed} == {2}
+    for task in claimed:
+        assert run("campaign", "answer", campaign, "ana", task["task"], "defect").out == "new\n"
+    shown = run("campaign", "people", campaign).out
+    assert "ana (flagged)" in shown
+    assert "0 of 11 (0.00-0.26)" in shown
+    assert "relabel  ana alone answered 11: `relabel CAMPAIGN ana` asks others" in shown
+    found = json.loads(run("campaign", "people", campaign, "--json").out)
+    assert [person["flagged"] for person in found["people"]] == [True, False, False]
+    one_line(run("campaign", "relabel", campaign, "ana"), 1, "there is nothing to ask again")  # all still wait
+    assert run("campaign", "disputed", campaign).out == "nothing is disputed\n"
+    ours = [task for task in claimed if task["task"] in {one["task"] for one in list_tasks(run, campaign, 2)}]
+    assert run("campaign", "answer", campaign, "ben", ours[0]["task"], "delivery").code == 0
+    assert run("campaign", "disputed", campaign).out == f"{ours[0]['task']} {ours[0]['id']} {ours[0]['content']}\n"
+    assert "disputed 1 tasks" in run("campaign", "status", campaign).out
+    decide = ("campaign", "answer", campaign, "ana", ours[0]["task"], "defect", "--kind", "adjudicate")
+    one_line(run(*decide), 1, "is to be decided by somebody who has not answered it", "--own")
+    assert run("campaign", "claim", campaign, "ana", "--expert").out == "nothing to do\n"
+    assert run("campaign", "claim", campaign, "zoe", "--expert").out.startswith(f"{ours[0]['task']} ")
+    assert run(*decide, "--own").out == "corrected\n"
+    assert run("campaign", "close", campaign, 2).code == 0
+    done = run("campaign", "relabel", campaign, "ana", "--json")
+    assert json.loads(done.out) == {"batch": 4, "size": 10}
+
+
+def list_tasks(run: Run, campaign: Path, batch: int) -> list[dict[str, int]]:
+    return [json.loads(line) for line in run("campaign", "export", campaign, batch, "--json").out.splitlines()]

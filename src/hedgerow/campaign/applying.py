@@ -69,11 +69,20 @@ class Incoming:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where answers come from. live: given just now at a page of ours, so that none can be stale."""
+    """Where answers come from. live: given just now at a page of ours, so that none can be stale.
+
+    gold: the task of a gold question. Its answers are kept beside all others and change no verdict.
+    """
 
     channel: str
     source: int | None = None
     live: bool = False
+    gold: int | None = None
+
+    @property
+    def counts(self) -> str:
+        """The condition for earlier events that answers from here are compared with."""
+        return verdicts.COUNTS if self.gold is None else verdicts.COUNTS_AS_GOLD
 
 
 @dataclass
@@ -88,16 +97,19 @@ class Current:
 def apply(database: Database, connection: sa.Connection, incoming: Incoming, origin: Origin) -> Numbers:
     """Apply answers within a transaction of `write`; returns what became of each, places in `OUTCOMES`."""
     rows = np.unique(incoming.row)
-    past, meaning = _read_past(database, connection, rows), verdicts.read_meaning(connection)
+    past, meaning = _read_past(database, connection, rows, origin.counts), verdicts.read_meaning(connection)
     known = _read_known(database, connection, incoming, origin)
     outcome, keep = _judge(incoming, past, meaning, known, origin)
+    kept = np.flatnonzero(keep)
+    seq = _number(incoming, kept, past)
+    if origin.gold is not None:
+        _write(database, connection, incoming.take(kept), np.full(len(kept), origin.gold), seq, origin)
+        return outcome
     tasks = verdicts.read_tasks(database, connection, rows)
     at = verdicts.find_places(incoming.row, incoming.class_, tasks.row, tasks.class_)
     # A void task is one that was taken back: whoever answers it was not asked.
     asked = np.where(at >= 0, np.append(np.where(tasks.state == VOID, -1, tasks.id), -1)[at], -1)
     outcome[(outcome == NEW) & (asked < 0)] = UNSOLICITED
-    kept = np.flatnonzero(keep)
-    seq = _number(incoming, kept, past)
     first = last_event(connection) + 1
     _write(database, connection, incoming.take(kept), asked[kept], seq, origin)
     touched = np.unique(incoming.row[kept])
@@ -109,10 +121,10 @@ def apply(database: Database, connection: sa.Connection, incoming: Incoming, ori
 # What is known before. Columns of the past: row, class, annotator, kind, value, event, seq, counts, said_at.
 
 
-def _read_past(database: Database, connection: sa.Connection, rows: Numbers) -> Numbers:
+def _read_past(database: Database, connection: sa.Connection, rows: Numbers, counts: str) -> Numbers:
     sql = (
-        f"SELECT e.row, e.class, e.annotator, e.kind, e.value, e.id, e.seq, CASE WHEN {verdicts.COUNTS} THEN 1 ELSE 0 "
-        f"END, e.said_at {verdicts.FROM} WHERE {database.among('e.row', 'rows')} ORDER BY e.id"
+        f"SELECT e.row, e.class, e.annotator, e.kind, e.value, e.id, e.seq, CASE WHEN {counts} THEN 1 ELSE 0 END, "
+        f"e.said_at {verdicts.FROM} WHERE {database.among('e.row', 'rows')} ORDER BY e.id"
     )
     return verdicts.as_numbers(connection.execute(sa.text(sql), {"rows": database.listed(rows)}).all(), 9)
 
@@ -127,7 +139,7 @@ def _read_known(
     if not keys:
         return set()
     sql = (
-        f"SELECT e.external, e.said_at {verdicts.FROM} WHERE {verdicts.COUNTS} AND e.channel = :channel AND "
+        f"SELECT e.external, e.said_at {verdicts.FROM} WHERE {origin.counts} AND e.channel = :channel AND "
         + database.among_texts("e.external", "keys")
     )
     found = connection.execute(sa.text(sql), {"channel": origin.channel, "keys": database.listed_texts(keys)})

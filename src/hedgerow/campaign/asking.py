@@ -3,6 +3,8 @@
 A task is free for a person if the batch is open, the person has not answered or skipped it, and the answers it has and
 the leases of others together are fewer than it wants. On PostgreSQL rows that another claim holds are passed over
 (SKIP LOCKED); on SQLite one claim is written at a time. An answer after its lease ended is kept as one vote more.
+
+A disputed task is decided blind: nobody is told who said what, and the expert is somebody else than those who differ.
 """
 
 from dataclasses import dataclass
@@ -11,10 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from hedgerow import checks
-from hedgerow.campaign import verdicts
-from hedgerow.campaign.answers import RETRACT
+from hedgerow.campaign import gold, verdicts
+from hedgerow.campaign.answers import RETRACT, SKIP
 from hedgerow.campaign.database import Database, now
-from hedgerow.campaign.tables import ANSWERED, DISPUTED, LIVE, OPEN, QUEUED
+from hedgerow.campaign.gold import Leased
+from hedgerow.campaign.tables import ANSWERED, DISPUTED, GOLD, LIVE, OPEN, QUEUED
 from hedgerow.errors import CampaignError
 
 MOST_CLAIMED = 30
@@ -32,27 +35,33 @@ class Task:
     until: int
 
 
+# What a person says about the row or pair of a task; a retraction if nothing.
+SAID = f"""coalesce((SELECT CASE WHEN m."class" IS NULL OR m.to_class IS NOT NULL THEN e.kind ELSE {RETRACT} END
+              {verdicts.FROM} LEFT JOIN meaning m ON m."class" = e."class" AND m.value = coalesce(e.value, -1)
+              WHERE e."row" = t."row" AND e."class" = t."class" AND e.annotator = :who AND {verdicts.COUNTS}
+              ORDER BY e.seq DESC LIMIT 1), {RETRACT})"""
 FREE = f"""
 t.given + (SELECT count(*) FROM lease l WHERE l.task = t.id AND l.until > :now AND l.annotator <> :who) < t.wanted
 AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.task = t.id AND l.annotator = :who AND l.until > :now)
-AND coalesce((SELECT CASE WHEN m."class" IS NULL OR m.to_class IS NOT NULL THEN e.kind ELSE {RETRACT} END
-              {verdicts.FROM} LEFT JOIN meaning m ON m."class" = e."class" AND m.value = coalesce(e.value, -1)
-              WHERE e."row" = t."row" AND e."class" = t."class" AND e.annotator = :who AND {verdicts.COUNTS}
-              ORDER BY e.seq DESC LIMIT 1), {RETRACT}) = {RETRACT}
+AND {SAID} = {RETRACT}
 """
-DISPUTED_AND_FREE = "NOT EXISTS (SELECT 1 FROM lease l WHERE l.task = t.id AND l.until > :now AND l.annotator <> :who)"
+FREE_TO_DECIDE = "NOT EXISTS (SELECT 1 FROM lease l WHERE l.task = t.id AND l.until > :now) AND "
+OTHERS = f"{SAID} = {RETRACT}"
+OWN_AS_WELL = f"{SAID} <> {SKIP}"
 FIND = f"""
 SELECT t.id, t.batch, t."row", t."class" FROM task t
 WHERE t.batch = :batch AND t.state = :state AND t.{QUEUED} AND {{free}} ORDER BY t.pick LIMIT :most
 """
 HELD = """
-SELECT t.id, t.batch, t."row", t."class" FROM lease l JOIN task t ON t.id = l.task JOIN batch b ON b.id = t.batch
-WHERE l.annotator = :who AND l.until > :now AND b.state = :live AND t.state <= :last
-ORDER BY t.batch, t.pick LIMIT :most
+SELECT t.id, l.batch, t."row", t."class", l.place, CASE WHEN t.batch = l.batch THEN 0 ELSE 1 END
+FROM lease l JOIN task t ON t.id = l.task JOIN batch b ON b.id = l.batch
+WHERE l.annotator = :who AND l.until > :now AND b.state = :live
+AND (t.state BETWEEN :first AND :last OR (:first = 0 AND t.batch <> l.batch))
+ORDER BY l.place, t.batch, t.pick
 """
 KEEP = (
-    "INSERT INTO lease (task, annotator, until) VALUES (?, ?, ?) "
-    "ON CONFLICT (task, annotator) DO UPDATE SET until = excluded.until"
+    "INSERT INTO lease (task, annotator, until, batch, place) VALUES (?, ?, ?, ?, ?) ON CONFLICT (task, annotator) "
+    "DO UPDATE SET until = excluded.until, batch = excluded.batch, place = excluded.place"
 )
 
 
@@ -64,27 +73,56 @@ def claim(
     batch: int | None = None,
     seconds: float = LEASE_SECONDS,
     expert: bool = False,
+    own: bool = False,
 ) -> list[Task]:
     """At most n tasks for a person: those they hold already, renewed, and then others in pick order.
 
-    Near the end of a batch a claim takes only its share of what is left, so that others are not left without.
-    expert: disputed tasks, to be adjudicated.
+    Near the end of a batch a claim takes only its share of what is left, so that others are not left without. Gold
+    questions are mixed in. expert: disputed tasks, to be adjudicated; own: also those that the person has answered.
     """
     n = checks.integer(n, "n", least=1)
     until = now() + int(checks.real(seconds, "seconds", above=0) * 1_000_000)
     with database.begin() as connection:
         batches = _list_batches(connection, batch)
         facts: dict[str, Any] = {"who": who, "now": now()}
-        held = connection.execute(sa.text(HELD), {**facts, "live": LIVE, "last": DISPUTED, "most": n}).all()
-        found = [tuple(row) for row in held if batch is None or row[1] == batch]
+        asked = 0 if expert else gold.count_asked(database, connection, who)
+        held = _find_held(connection, facts, batch, expert)[:n]
+        found: list[Any] = []
         for number in batches:
             for state in (DISPUTED,) if expert else (OPEN, ANSWERED):
-                if len(found) < n:
-                    most = n - len(found) if expert else _share(connection, number, state, facts, n - len(found))
+                left = n - len(held) - len(found)
+                if left > 0:
+                    most = left if expert else _share(connection, number, state, facts, left)
                     some = {**facts, "batch": number, "state": state, "most": most}
-                    found += _find(database, connection, DISPUTED_AND_FREE if expert else FREE, some)
-        database.run_many(connection, KEEP, [(task, who, until) for task, *_ in found])
-    return [Task(task, number, row, class_, until) for task, number, row, class_ in found]
+                    found += _find(database, connection, _find_condition(expert, own), some)
+        new = [
+            Leased(task, number, row, class_, place) for place, (task, number, row, class_) in enumerate(found, asked)
+        ]
+        if not expert:
+            new = gold.mix(database, connection, who, held, new)
+            connection.execute(
+                sa.text("UPDATE annotator SET asked = asked + :new WHERE id = :who"), {"new": len(new), "who": who}
+            )
+        taken = [*held, *new]
+        leases = [(one.task, who, until, one.batch, one.place) for one in taken]
+        database.run_many(connection, KEEP, leases)
+    return [Task(one.task, one.batch, one.row, one.class_, until) for one in taken]
+
+
+def _find_condition(expert: bool, own: bool) -> str:
+    """When a task is free for a person."""
+    return FREE_TO_DECIDE + (OWN_AS_WELL if own else OTHERS) if expert else FREE
+
+
+def _find_held(connection: sa.Connection, facts: dict[str, Any], batch: int | None, expert: bool) -> list[Leased]:
+    """What a person holds, in the order in which it was leased: disputed tasks of an expert, or all others."""
+    first, last = (DISPUTED, DISPUTED) if expert else (OPEN, ANSWERED)
+    rows = connection.execute(sa.text(HELD), {**facts, "live": LIVE, "first": first, "last": last})
+    return [
+        Leased(task, shown, row, class_, place, gold=bool(other))
+        for task, shown, row, class_, place, other in rows
+        if batch is None or shown == batch
+    ]
 
 
 def _find(database: Database, connection: sa.Connection, free: str, facts: dict[str, Any]) -> list[Any]:
@@ -102,8 +140,8 @@ def _find(database: Database, connection: sa.Connection, free: str, facts: dict[
 
 def _list_batches(connection: sa.Connection, batch: int | None) -> list[int]:
     """The open batches that are asked about, oldest first."""
-    sql = "SELECT id FROM batch WHERE state = :live ORDER BY id"
-    found = [int(number) for number in connection.execute(sa.text(sql), {"live": LIVE}).scalars()]
+    sql = "SELECT id FROM batch WHERE state = :live AND kind <> :gold ORDER BY id"
+    found = [int(number) for number in connection.execute(sa.text(sql), {"live": LIVE, "gold": GOLD}).scalars()]
     if batch is not None and batch not in found:
         raise CampaignError(f"batch {batch} is not open")
     return found if batch is None else [batch]

@@ -25,11 +25,14 @@ from hedgerow.campaign import (
     asking,
     budget,
     curves,
+    disputes,
     exports,
     formats,
+    gold,
     growing,
     ingesting,
     learning,
+    people,
     planning,
     predictions,
     registering,
@@ -49,10 +52,12 @@ from hedgerow.campaign.budget import Budget
 from hedgerow.campaign.classes import Counted
 from hedgerow.campaign.curves import Measured
 from hedgerow.campaign.database import FILE, Database, Upgraded
+from hedgerow.campaign.gold import Gold
 from hedgerow.campaign.growing import Grown, Growth
 from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings, read_holdings
 from hedgerow.campaign.ingesting import Ingested
 from hedgerow.campaign.learning import Learned, Lesson
+from hedgerow.campaign.people import People
 from hedgerow.campaign.planning import Wish
 from hedgerow.campaign.predictions import Model, Reading
 from hedgerow.campaign.registering import READY, Given
@@ -108,6 +113,11 @@ class Campaign:
         if self._read is None or self._read.edition != edition:
             self._read = read_holdings(self._database, self._shelf)
         return self._read
+
+    @property
+    def kind(self) -> str:
+        """What is asked: "multi-class", "multi-label" or "pairs"."""
+        return self._holdings.kind
 
     # Making and opening.
 
@@ -407,13 +417,15 @@ class Campaign:
         batch: int | None = None,
         seconds: float = asking.LEASE_SECONDS,
         expert: bool = False,
+        own: bool = False,
     ) -> list[Asked]:
         """Lease at most n tasks to a person for some seconds: those they hold, and then free ones in pick order.
 
-        expert: disputed tasks instead, to be decided by `answer(..., kind="adjudicate")`.
+        Some may be gold questions, see `gold`. expert: disputed tasks instead, which the person has not answered, to be
+        decided by `answer(..., kind="adjudicate")`; own: also those that the person has answered.
         """
         who = ingesting.find_annotators(self._database, DESK, [_check_name(annotator)])[0]
-        found = asking.claim(self._database, who, n, batch=batch, seconds=seconds, expert=expert)
+        found = asking.claim(self._database, who, n, batch=batch, seconds=seconds, expert=expert, own=own)
         return summaries.describe_tasks(self._holdings, found)
 
     def release(self, annotator: str, tasks: Sequence[int] | None = None) -> int:
@@ -430,18 +442,22 @@ class Campaign:
         kind: str = "answer",
         key: str | None = None,
         seconds: float | None = None,
+        own: bool = False,
     ) -> str:
         """One answer to a task; returns "new", "corrected", "unchanged" or "unsolicited". It ends the lease.
 
-        kind: "answer", "unsure", "none-of-these", "skip", "broken", "adjudicate" or "retract", which takes back what
-        the person said. key: sent again with the same key, an answer is not applied twice.
+        kind: "answer", "unsure", "none-of-these", "skip", "broken", "adjudicate", which decides, or "retract", which
+        takes back what the person said. No classes at all, (), are none of these. key: sent again with the same key, an
+        answer is not applied twice. own: the expert who decides may be one of those who differ.
         """
         checks.option(kind, "kind of answer", KINDS)
         who = ingesting.find_annotators(self._database, DESK, [_check_name(annotator)])[0]
         held = self._holdings
         row = self._find_task(task)
-        given = Answer(f"task {task}", kind, tuple(value) if isinstance(value, (list, tuple)) else value)
-        code = self._encode(given)
+        value = tuple(value) if isinstance(value, (list, tuple)) else value
+        if kind == "answer" and value == () and self._holdings.kind != PAIRS:
+            kind, value = "none-of-these", None
+        code = self._encode(Answer(f"task {task}", kind, value))
         incoming = Incoming(
             np.array([row.row], np.int64),
             np.array([row[1]], np.int64),
@@ -452,10 +468,13 @@ class Campaign:
             None if key is None else np.array([db.check_text(key, "the key")], np.object_),
             None if seconds is None else np.array([seconds], np.float64),
         )
+        origin = Origin(tables.GOLD, live=True, gold=task) if row.kind == tables.GOLD else Origin(DESK, live=True)
         with self._database.write() as connection:
             if db.read_edition(connection) != held.edition:
                 raise CampaignError("the pool or its classes have just changed: answer again")
-            outcome = apply(self._database, connection, incoming, Origin(DESK, live=True))
+            if kind == "adjudicate" and not own and origin.gold is None:
+                disputes.refuse_side(connection, who, task)
+            outcome = apply(self._database, connection, incoming, origin)
             lease = tables.lease
             connection.execute(sa.delete(lease).where(lease.c.task == task, lease.c.annotator == who))
         return OUTCOMES[int(outcome[0])]
@@ -527,6 +546,40 @@ class Campaign:
     def remove_budget(self) -> None:
         """Remove the limit."""
         budget.remove_budget(self._database)
+
+    def disputed(self, batch: int | None = None) -> dict[str, Any]:
+        """The tasks whose answers do not settle them, by column: ids and contents, and nothing of what was said."""
+        return disputes.read_disputed(self._database, self._holdings, batch)
+
+    def gold(self) -> Gold:
+        """How many gold questions there are, and how they are asked."""
+        return gold.read_gold(self._database)
+
+    def set_gold(self, *, share: float | None = None, threshold: float | None = None) -> Gold:
+        """How often people are asked what is known: `share` of their tasks, 0 for never, 0.03 before it is set.
+
+        Gold are the rows (or pairs) of the holdout on which at least two people agree and nobody differs, and those
+        that an expert decided. threshold: people whose accuracy is surely below it are flagged, see `people`.
+        """
+        gold.change_settings(self._database, share, threshold)
+        return self.gold()
+
+    def people(self) -> People:
+        """How much each person said, how far they agree, and how often they are right on gold questions."""
+        return people.read_people(self._database, self._holdings)
+
+    def relabel_annotator(self, annotator: str, *, answers: int = 1, over_budget: bool = False) -> int:
+        """Ask others about everything that this person alone has answered; returns the number of the batch.
+
+        Their answers stay and count: where nobody else agrees, an expert decides. answers: how many others are asked.
+        """
+        name = _check_name(annotator)
+        rows, classes = people.find_rows_alone(self._database, name)
+        if not len(rows):
+            raise CampaignError(f"there is nothing that only {name!r} has answered")
+        return planning.reserve_rows(
+            self._database, rows, classes, reason=f"flagged {name}", answers=answers, over_budget=over_budget
+        )
 
     def status(self) -> Status:
         """What there is: the pool, models, batches, tasks, labels, people, files."""
@@ -637,16 +690,20 @@ class Campaign:
         return spreading.read_current(self._database, self._shelf)
 
     def _find_task(self, task: int) -> Any:
-        table = tables.task
+        table, batch = tables.task, tables.batch
+        query = sa.select(table.c.row, table.c["class"], batch.c.kind).join(batch).where(table.c.id == task)
         with self._database.read() as connection:
-            found = connection.execute(sa.select(table.c.row, table.c["class"]).where(table.c.id == task)).first()
+            found = connection.execute(query).first()
         if found is None:
             raise CampaignError(f"there is no task {task}")
         return found
 
     def _encode(self, given: Answer) -> int:
         """The stored value of an answer."""
-        if given.kind not in WITH_VALUE:
+        if given.kind == "none-of-these" and self._holdings.kind == PAIRS:
+            raise InputError("a pair is about one class, so nothing is none of these: answer 0 or 1")
+        none = given.kind == "adjudicate" and given.value == () and self._holdings.kind != PAIRS
+        if given.kind not in WITH_VALUE or none:
             return NO_VALUE
         return ingesting.encode_value(self._database, self._holdings, given.value)
 

@@ -28,7 +28,7 @@ from hedgerow.campaign.budget import refuse_beyond
 from hedgerow.campaign.database import Database, now
 from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdings
 from hedgerow.campaign.predictions import find_model, load_predictions
-from hedgerow.campaign.tables import CLOSED, LIVE, OPEN, PLANNING, QUEUED, SETTLED, VOID, WHOLE_ROW
+from hedgerow.campaign.tables import CLOSED, GOLD, LIVE, OPEN, PLANNING, QUEUED, SETTLED, VOID, WHOLE_ROW
 from hedgerow.errors import CampaignError, InputError
 from hedgerow.pairs import PAIR_STRATEGIES, select_pairs
 from hedgerow.progress import Progress
@@ -443,6 +443,8 @@ def close(database: Database, number: int, *, undo: bool) -> str:
     """Close a batch; returns the outcome. undo: cancel it, which is possible while nobody has answered."""
     with database.write() as connection:
         row = require_batch(connection, number)
+        if row.kind == GOLD:
+            raise CampaignError("gold questions are not a batch to close: switch them off with `gold --share 0`")
         if row.state != LIVE:
             raise CampaignError(f"batch {number} is {row.state}{f' ({row.outcome})' if row.outcome else ''} already")
         if undo:

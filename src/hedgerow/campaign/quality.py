@@ -120,6 +120,11 @@ class Agreement:
     alpha: float | None
     ac1: float | None
 
+    def __str__(self) -> str:
+        figures = {"alpha": self.alpha, "AC1": self.ac1, "equal": self.observed}
+        shown = ", ".join(f"{name} {'-' if figure is None else f'{figure:.2f}'}" for name, figure in figures.items())
+        return f"{shown} on {self.units:,} answered by several"
+
 
 @dataclass(frozen=True)
 class Kappa:
@@ -363,13 +368,17 @@ def find_kappa(first: Integers, second: Integers) -> float | None:
     return None if chance >= 1 else (observed - chance) / (1 - chance)
 
 
-def confuse(votes: Votes) -> list[Confusion]:
-    """The values that annotators take for each other: pairs of different votes on one unit, the most frequent first."""
+def confuse(votes: Votes, *, most: int | None = None) -> list[Confusion]:
+    """The values that annotators take for each other: pairs of different votes on one unit, the most frequent first.
+
+    most: how many pairs of values, at most.
+    """
     values, value = np.unique(votes.values, return_inverse=True)
     first, second, count = _count_pairs(votes, value, value.astype(np.int64), max(1, len(values)))
     total = float(count.sum())
-    differ = first != second
-    found = sorted(zip(first[differ], second[differ], count[differ], strict=True), key=lambda one: (-one[2], *one[:2]))
+    differ = np.flatnonzero(first != second)
+    ranked = differ[np.lexsort((second[differ], first[differ], -count[differ]))][:most]
+    found = zip(first[ranked], second[ranked], count[ranked], strict=True)
     return [Confusion(int(values[i]), int(values[j]), int(times), float(times / total)) for i, j, times in found]
 
 

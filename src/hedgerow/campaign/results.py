@@ -87,8 +87,11 @@ def read_labels(database: Database, holdings: Holdings, wanted: Wanted, carried:
         retired = _count_retired(connection)
     if carried is not None:
         found, rounds = _add_carried(found, rounds, carried)
-    decided = ~np.isin(found.how, _undecided(holdings))
-    keep, left_out = _choose(found.row, marks, wanted, {HOW[how]: found.how == how for how in _undecided(holdings)})
+    none = (found.how == verdicts.ADJUDICATED) & (found.value == NO_VALUE)  # an expert may find none of the classes
+    how_known = np.where(none, verdicts.NONE, found.how)
+    undecided = _undecided(holdings)
+    decided = ~np.isin(how_known, undecided)
+    keep, left_out = _choose(found.row, marks, wanted, {HOW[how]: how_known == how for how in undecided})
     kept = Verdicts(*(column[keep] for column in vars(found).values()))
     columns = _identify(kept.row, kept.class_, holdings, wanted)
     columns["label"] = names.find(kept.value, decided[keep])

@@ -20,9 +20,11 @@ from hedgerow.campaign.budget import Budget, find_budget
 from hedgerow.campaign.curves import Measured, advise, read_curve
 from hedgerow.campaign.database import Database
 from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdout
+from hedgerow.campaign.people import estimate_agreement
 from hedgerow.campaign.planning import require_batch
 from hedgerow.campaign.predictions import UNKNOWN_CLASS, find_model, load_predictions
-from hedgerow.campaign.tables import STATES
+from hedgerow.campaign.quality import Agreement
+from hedgerow.campaign.tables import DISPUTED, LIVE, STATES
 
 Numbers = npt.NDArray[np.int64]
 LOOKED_AT = 2  # models whose picks are looked at: of the newest there may be no answers yet
@@ -57,6 +59,8 @@ class Status:
     """What there is in a campaign. labels: verdicts by how they came about; tasks: by state, of all open batches.
 
     measured: the newest model on the holdout; advice: whether to stop, and why. Both None before there is a model.
+    disputed: tasks of open batches that wait for an expert. agreement: on what several people answered, of a part of it
+    if that is much; None if nothing was. `Campaign.people` has all of it.
     """
 
     kind: str
@@ -71,6 +75,8 @@ class Status:
     sources: tuple[Mapping[str, Any], ...]
     budget: Budget | None
     retired: int
+    disputed: int
+    agreement: Agreement | None
     measured: Measured | None = None
     advice: Mapping[str, str] | None = None
 
@@ -94,6 +100,10 @@ class Status:
         lines.append(f"labels   {labels or 'none'}")
         people = ", ".join(f"{name} {count:,}" for name, count in self.annotators.items())
         lines.append(f"answers  {people or 'none'}")
+        if self.agreement is not None:
+            lines.append(f"agree    {self.agreement}")
+        if self.disputed:
+            lines.append(f"disputed {self.disputed:,} tasks, for `claim --expert`")
         if self.budget is not None:
             lines.append(f"budget   {self.budget}")
         if self.measured is not None and self.advice is not None:
@@ -119,6 +129,7 @@ def read_status(database: Database, shelf: Shelf, holdings: Holdings) -> Status:
         retired = connection.execute(sa.text("SELECT count(*) FROM retired")).scalar_one()
         batches = _read_batches(connection)
         budget = find_budget(connection)
+        agreement = estimate_agreement(connection, holdings)
     return Status(
         holdings.kind,
         holdings.n,
@@ -136,6 +147,8 @@ def read_status(database: Database, shelf: Shelf, holdings: Holdings) -> Status:
         ),
         budget,
         int(retired),
+        sum(one["tasks"].get(STATES[DISPUTED], 0) for one in batches if one["state"] == LIVE),
+        agreement,
         measured,
         None if advice is None else {"verdict": advice.verdict, "reason": advice.reason},
     )

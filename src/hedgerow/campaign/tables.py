@@ -12,6 +12,7 @@ WHOLE_ROW = -1  # the class of what is not about a pair
 OPEN, ANSWERED, DISPUTED, SETTLED, VOID = range(5)  # states of a task; below SETTLED it waits for somebody
 STATES = ("open", "answered", "disputed", "settled", "void")
 QUEUED = "state IN (0, 1, 2)"  # the condition of the index that claims go through
+GOLD = "gold"  # the kind of a batch of gold questions, and the channel of the answers to them
 PLANNING, LIVE, CLOSED = "planning", "open", "closed"  # states of a batch
 
 metadata = sa.MetaData()
@@ -107,7 +108,7 @@ batch = sa.Table(
     "batch",
     metadata,
     _key(),
-    sa.Column("kind", sa.Text, nullable=False),  # pick, cold, holdout or relabel
+    sa.Column("kind", sa.Text, nullable=False),  # pick, cold, holdout, relabel or gold
     sa.Column("model", Key, sa.ForeignKey("model.id")),
     sa.Column("strategy", sa.Text, nullable=False),
     sa.Column("settings", sa.Text, nullable=False),
@@ -159,6 +160,7 @@ annotator = sa.Table(
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("kind", sa.Text, nullable=False),  # person, rule or model
     sa.Column("retracted_upto", Big, nullable=False),  # their events up to this one do not count
+    sa.Column("asked", Big, nullable=False, server_default="0"),  # tasks leased to them so far, gold questions included
     sa.Column("rate", sa.Float),  # money per answer, if the person has a rate of their own
 )
 alias = sa.Table(
@@ -174,6 +176,8 @@ lease = sa.Table(
     sa.Column("task", Key, sa.ForeignKey("task.id"), primary_key=True),
     sa.Column("annotator", Key, sa.ForeignKey("annotator.id"), primary_key=True),
     sa.Column("until", Big, nullable=False),
+    sa.Column("batch", Key, nullable=False),  # what the task is shown as: a gold question is in another batch
+    sa.Column("place", Big, nullable=False),  # in the order of what the annotator was asked
 )
 sa.Index("lease_annotator", lease.c.annotator)
 source = sa.Table(

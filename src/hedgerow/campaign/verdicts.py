@@ -1,9 +1,9 @@
 """From what people said to one verdict per row or pair, and the state of its task.
 
 A person's statement is the last event that counts: events of a retracted file, and those of a person up to their
-retraction, do not. A statement may be an answer or "none of these" (votes), "unsure" (an answer that trains nothing),
-"broken", a skip (as if nothing had been said: somebody else is asked), an expert's adjudication, which decides, or a
-retraction, which takes back the person's earlier statement.
+retraction, do not, nor do answers to gold questions (`gold.py`). A statement may be an answer or "none of these"
+(votes), "unsure" (an answer that trains nothing), "broken", a skip (as if nothing had been said: somebody else is
+asked), an expert's adjudication, which decides, or a retraction, which takes back the person's earlier statement.
 
 The verdict is the value with the most votes; a tie is a dispute, and so is "broken" beside votes. What nobody answered
 has no verdict, and neither has a row that was retired.
@@ -28,7 +28,7 @@ from hedgerow.campaign import quality, tables
 from hedgerow.campaign.answers import ADJUDICATE, ANSWER, BROKEN, NONE_OF_THESE, UNSURE
 from hedgerow.campaign.database import Database
 from hedgerow.campaign.quality import find_leading, find_starts
-from hedgerow.campaign.tables import ANSWERED, CLOSED, DISPUTED, OPEN, PLANNING, SETTLED, VOID, WHOLE_ROW
+from hedgerow.campaign.tables import ANSWERED, CLOSED, DISPUTED, GOLD, OPEN, PLANNING, SETTLED, VOID, WHOLE_ROW
 
 Numbers = npt.NDArray[np.int64]
 NO_VALUE = quality.NO_VALUE
@@ -60,8 +60,11 @@ class Verdicts:
     given: Numbers
 
 
-# Whether an event counts: no column of it can be changed, so a retraction is noted where the event points to.
-COUNTS = "e.id > a.retracted_upto AND (e.source IS NULL OR s.retracted_at IS NULL)"
+# Whether an event counts: no column of it can be changed, so a retraction is noted where the event points to. Answers
+# to gold questions say something about people, and nothing about rows.
+STANDS = "e.id > a.retracted_upto AND (e.source IS NULL OR s.retracted_at IS NULL)"
+COUNTS = f"{STANDS} AND e.channel <> '{GOLD}'"
+COUNTS_AS_GOLD = f"{STANDS} AND e.channel = '{GOLD}'"
 FROM = "FROM event e JOIN annotator a ON a.id = e.annotator LEFT JOIN source s ON s.id = e.source"
 
 
@@ -82,8 +85,28 @@ def as_numbers(found: Sequence[Any], width: int) -> Numbers:
 
 def fetch_numbers(connection: sa.Connection, sql: str, width: int) -> Numbers:
     """All rows of a query without NULL as a matrix, read by the driver: a million of them are read here."""
+    if connection.dialect.name == "postgresql":
+        return _copy_numbers(connection, sql, width)
     found: Any = connection.execute(sa.text(sql)).cursor
     return np.fromiter(itertools.chain.from_iterable(found), np.int64).reshape(-1, width)
+
+
+def _copy_numbers(connection: sa.Connection, sql: str, width: int) -> Numbers:
+    """The same from the binary form of COPY, in which all rows have one length: no object per number is made."""
+    names = [f"c{place}" for place in range(width)]
+    casts = ", ".join(f"CAST({name} AS bigint)" for name in names)
+    cursor: Any = connection.connection.cursor()
+    try:
+        with cursor.copy(
+            f"COPY (SELECT {casts} FROM ({sql}) AS found ({', '.join(names)})) TO STDOUT (FORMAT binary)"
+        ) as out:
+            data = b"".join(bytes(part) for part in out)
+    finally:
+        cursor.close()
+    line = np.dtype([("fields", ">i2"), ("columns", [("length", ">i4"), ("number", ">i8")], (width,))])
+    head, tail = 19, 2  # a signature with flags; an end mark
+    found = np.frombuffer(data, line, count=(len(data) - head - tail) // line.itemsize, offset=head)
+    return found["columns"]["number"].astype(np.int64)
 
 
 def last_statements(whole: Numbers, meaning: Numbers) -> Statements:
@@ -223,14 +246,14 @@ def read_verdicts(connection: sa.Connection) -> Verdicts:
 
 
 def read_tasks(database: Database, connection: sa.Connection, rows: Any) -> Tasks:
-    """The newest tasks about these rows; those that are just being planned do not exist yet."""
-    batches = connection.execute(sa.text("SELECT id, state, outcome FROM batch")).all()
+    """The newest tasks about these rows, but for gold questions; those that are being planned do not exist yet."""
+    batches = connection.execute(sa.text("SELECT id, state, outcome, kind FROM batch")).all()
     sql = f'SELECT id, "row", "class", wanted, given, state, batch FROM task WHERE {database.among("row", "rows")}'
     found = connection.execute(sa.text(sql), {"rows": database.listed(rows)}).cursor
     assert found is not None
     held = found.fetchall()  # by the driver: a million rows are read here
     whole = np.fromiter(chain.from_iterable(held), np.int64, 7 * len(held)).reshape(-1, 7)
-    whole = whole[~np.isin(whole[:, 6], [row.id for row in batches if row.state == PLANNING])]
+    whole = whole[~np.isin(whole[:, 6], [row.id for row in batches if row.state == PLANNING or row.kind == GOLD])]
     whole = whole[np.lexsort((whole[:, 0], whole[:, 2], whole[:, 1]))]
     last = np.ones(len(whole), np.bool_)
     last[:-1] = (whole[1:, 1:3] != whole[:-1, 1:3]).any(axis=1)

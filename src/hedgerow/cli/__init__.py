@@ -5,7 +5,7 @@ The rooms are imported inside the commands, so that `hedgerow --help` answers at
 
 import typer
 
-from hedgerow.cli import campaign_labels, campaign_models, campaign_pool, campaigns, engines
+from hedgerow.cli import campaign_labels, campaign_models, campaign_people, campaign_pool, campaigns, engines
 from hedgerow.cli.advice import advise
 from hedgerow.cli.app import app, run
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
@@ -48,6 +48,10 @@ campaign.command("ingest")(campaigns.ingest)
 campaign.command("claim")(campaigns.claim)
 campaign.command("answer")(campaigns.answer)
 campaign.command("release")(campaigns.release)
+campaign.command("disputed")(campaign_people.disputed)
+campaign.command("people")(campaign_people.people)
+campaign.command("gold")(campaign_people.gold)
+campaign.command("relabel")(campaign_people.relabel)
 campaign.command("retract")(campaigns.retract)
 campaign.command("alias")(campaigns.alias)
 campaign.command("labels")(campaign_labels.labels)

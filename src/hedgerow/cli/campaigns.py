@@ -24,6 +24,7 @@ Database = Annotated[
     ),
 ]
 Who = Annotated[str, typer.Argument(metavar="ANNOTATOR", help="Name of the annotator.")]
+Own = Annotated[bool, typer.Option("--own", help="An expert may decide what they have answered themselves.")]
 
 
 def open_campaign(folder: Path, database: str | None, *, verify: bool = False) -> "Campaign":
@@ -225,13 +226,16 @@ def claim(
         int | None, typer.Option(help="Number of the batch. Default: all open ones, oldest first.")
     ] = None,
     seconds: Annotated[float, typer.Option(help="How long the tasks are kept for the annotator.")] = 600,
-    expert: Annotated[bool, typer.Option("--expert", help="Disputed tasks, to be decided.")] = False,
+    expert: Annotated[
+        bool, typer.Option("--expert", help="Disputed tasks, to be decided with `answer --kind adjudicate`.")
+    ] = False,
+    own: Own = False,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
     """Lease tasks to an annotator; nobody else gets them meanwhile."""
     with open_campaign(folder, database) as campaign:
-        found = campaign.claim(annotator, n, batch=batch, seconds=seconds, expert=expert)
+        found = campaign.claim(annotator, n, batch=batch, seconds=seconds, expert=expert, own=own)
     facts = [{**vars(one), "until": one.until.isoformat()} for one in found]
     lines = [
         " ".join(str(part) for part in (one.task, one.id, one.class_, one.content) if part is not None) for one in found
@@ -251,20 +255,22 @@ def answer(
     annotator: Who,
     task: Annotated[int, typer.Argument(metavar="TASK", help="Number of the task, as `claim` prints it.")],
     value: Annotated[
-        str | None, typer.Argument(metavar="VALUE", help="Class; classes separated by |; or 0 or 1 for a pair.")
+        str | None,
+        typer.Argument(metavar="VALUE", help='Class; classes separated by |; "" for none; or 0 or 1 for a pair.'),
     ] = None,
     kind: Annotated[
         str, typer.Option(help="answer, unsure, none-of-these, skip, broken, adjudicate or retract.")
     ] = "answer",
     key: Annotated[str | None, typer.Option(help="Sent again with the same key, an answer is applied once.")] = None,
+    own: Own = False,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
     """Answer a task."""
     with open_campaign(folder, database) as campaign:
-        several = campaign.status().kind == "multi-label" and value is not None
+        several = value is not None and (campaign.kind == "multi-label" or value == "")
         given: Any = tuple(filter(None, str(value).split("|"))) if several else value
-        outcome = campaign.answer(annotator, task, given, kind=kind, key=key)
+        outcome = campaign.answer(annotator, task, given, kind=kind, key=key, own=own)
     report(as_json, {"outcome": outcome}, outcome)
 
 
