@@ -111,6 +111,8 @@ def test_the_check_command(run: Run, tmp_path: Path) -> None:
     assert done.code == 0, done.error
     assert done.out.startswith("processes:1: 1 ready on ")
     assert f"{tmp_path} is shared" in done.out
+    assert list(tmp_path.iterdir()) == []
+    assert "cannot be written to: No such file" in run("engine", "check", "--workdir", tmp_path / "no").error
     facts = json.loads(run("engine", "check", "--json").out)
     assert (facts["engine"], facts["workers"]) == ("serial", 1)
     refused = run("engine", "check", "--engine", "dask://10.0.0.5:8786")

@@ -3,6 +3,7 @@
 Also the options of all commands that run on an engine.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -48,10 +49,12 @@ def check(
     """
     from hedgerow.engines import open_engine
     from hedgerow.engines.probe import describe_worker
+    from hedgerow.store import make_temporary
 
-    with open_engine(engine, insecure=insecure, mixed_workers=mixed_workers) as opened:
+    made = nullcontext() if workdir is None else make_temporary(workdir)
+    with made as folder, open_engine(engine, insecure=insecure, mixed_workers=mixed_workers) as opened:
         workers = opened.workers
-        found = opened.map(describe_worker, range(8 * workers), workdir=workdir)
+        found = opened.map(describe_worker, range(8 * workers), workdir=folder)
     hosts = sorted({one["host"] for one in found})
     facts = {"engine": opened.name, "workers": workers, "hosts": hosts}
     bits = sorted({one["bits"] for one in found})

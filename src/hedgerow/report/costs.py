@@ -14,6 +14,10 @@ from hedgerow.report.pages import Section, compose_page, render_bars, render_tab
 
 PAGE = "engine.html"
 MOST_WORKERS, MOST_TASKS = 40, 10  # on the page; the log has all
+LEGEND = (
+    '<p class="note">Read and written: by system calls; pages of mapped files count only as from disk. Peak: the '
+    "largest memory of a worker during a task. Times of day are UTC.</p>"
+)
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -37,7 +41,7 @@ def compose_costs(tallies: Sequence[Tally]) -> str:
         f"{format_seconds(sum(tally.total('cpu') for tally in tallies))} of CPU time. Tasks were repeated {again:,} "
         f"{'time' if again == 1 else 'times'}, and {len(failed):,} failed."
     )
-    sections = [Section("Maps", render_table([_describe_tally(tally) for tally in tallies]))]
+    sections = [Section("Maps", render_table([_describe_tally(tally) for tally in tallies]) + LEGEND)]
     if failed:
         sections.append(Section("Failures", render_texts([_describe_failure(entry) for entry in failed])))
     if done:
@@ -52,15 +56,15 @@ def _describe_tally(tally: Tally) -> dict[str, str]:
     return {
         "task": str(begin["task"]),
         "engine": str(begin["engine"]),
-        "begun": str(begin["at"])[:19].replace("T", " "),
         "workers": f"{begin['workers']:,}",
+        "begun": str(begin["at"])[5:16].replace("T", " "),
         "done": f"{len(tally.done):,} of {begin['jobs']:,}",
         "time": format_seconds(tally.seconds),
         "CPU": format_seconds(tally.total("cpu")),
         "read": format_bytes(tally.total("read")),
         "written": format_bytes(tally.total("written")),
         "from disk": format_bytes(tally.total("from_disk")),
-        "peak memory": format_bytes(tally.most("peak")),
+        "peak": format_bytes(tally.most("peak")),
         "repeated": f"{tally.tried_again:,}",
     }
 
@@ -84,7 +88,7 @@ def _describe_task(entry: Entry) -> dict[str, str]:
         "CPU": format_seconds(entry["cpu"]),
         "read": format_bytes(entry.get("read")),
         "written": format_bytes(entry.get("written")),
-        "peak memory": format_bytes(entry.get("peak")),
+        "peak": format_bytes(entry.get("peak")),
     }
 
 

@@ -9,6 +9,7 @@ import itertools
 import os
 import re
 import socket
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -91,6 +92,16 @@ def _is_alive(process: int) -> bool:
     except PermissionError:  # it belongs to another user
         return True
     return True
+
+
+@contextmanager
+def make_temporary(folder: str | Path) -> Iterator[Path]:
+    """A folder in another for the length of a `with` block, hidden, with all that is written there."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".hedgerow-", dir=folder) as made:
+            yield Path(made)
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be written to: {error.strerror or error}") from error
 
 
 @contextmanager
