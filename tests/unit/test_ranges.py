@@ -189,3 +189,66 @@ def test_a_record_does_not_carry_other_columns(values: npt.NDArray[Any]) -> None
     part = pool.open_matrix(table.slice(100, 10), "embeddings")
     assert len(pickle.dumps(part)) < 3000  # not the table that it is a slice of
     assert np.array_equal(pickle.loads(pickle.dumps(part)).array(), values[100:110])
+
+
+# Some rows.
+
+
+@pytest.fixture
+def read_groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The row groups that are read, in order."""
+    read: list[int] = []
+    whole = pq.ParquetFile.iter_batches
+
+    def watch(file: Any, *arguments: Any, row_groups: list[int], **options: Any) -> Any:
+        read.extend(row_groups)
+        return whole(file, *arguments, row_groups=row_groups, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", watch)
+    return read
+
+
+def test_only_the_row_groups_of_the_rows_are_read(tmp_path: Path, read_groups: list[int]) -> None:
+    for place in range(2):
+        part = pa.table({"id": [f"k{row}" for row in range(100 * place, 100 * place + 100)]})
+        pq.write_table(part, tmp_path / f"part-{place}.parquet", row_group_size=10)
+    ids = pool.find_ids(pool.open_source(tmp_path, "the pool"))  # type: ignore[arg-type]
+    assert ids is not None
+    assert ids.take(np.array([157, 29, 20, 150, 29])).tolist() == ["k157", "k29", "k20", "k150", "k29"]
+    assert read_groups == [2, 5]
+    assert ids.take(np.array([9, 10])).tolist() == ["k9", "k10"]
+    assert read_groups == [2, 5, 0, 1]
+    assert ids.take(np.zeros(0, np.int64)).tolist() == []
+    assert len(read_groups) == 4
+
+
+def test_some_rows_of_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "VECTOR_ROWS", 7)
+    texts = [None if row % 10 == 3 else f"text {row % 40}" for row in range(N)]
+    table = pa.table({"text": texts})
+    pq.write_table(table, tmp_path / "one.parquet")
+    pq.write_table(table, tmp_path / "many.parquet", row_group_size=33)
+    views = pa.table({"text": pa.array(texts, pa.string_view())})
+    forms = [tmp_path / "one.parquet", tmp_path / "many.parquet", table, views]
+    rows = np.random.default_rng(5).integers(0, N, 60)
+    for form in [*forms, pa.table({"text": pa.array(texts).dictionary_encode()})]:
+        opened = pool.open_source(form, "texts")
+        assert isinstance(opened, pool.Table)
+        taken: list[Any] = [""] * 60
+        for places, values in opened.gather("text", rows):
+            for place, value in zip(places, values.to_pylist(), strict=True):
+                taken[place] = value
+        assert taken == [texts[row] for row in rows]
+
+
+def test_ids_of_some_rows_that_cannot_be_used() -> None:
+    ids = pool.find_ids(pool.open_source(pa.table({"id": ["a", "b", None, "d"]}), "the pool"))  # type: ignore[arg-type]
+    assert ids is not None
+    assert ids.take(np.array([3, 1])).tolist() == ["d", "b"]
+    with pytest.raises(InputError, match="has a null in row 2"):
+        ids.take(np.array([3, 2, 0]))
+    large = pool.find_ids(pool.open_source(pa.table({"id": pa.array([1, 2**63], pa.uint64())}), "the pool"))  # type: ignore[arg-type]
+    assert large is not None
+    assert large.take(np.array([0])).tolist() == [1]
+    with pytest.raises(InputError, match="9223372036854775808, which is beyond int64"):
+        large.take(np.array([1, 0]))

@@ -26,9 +26,6 @@ MULTI_CLASS, MULTI_LABEL, PAIRS = "multi-class", "multi-label", "pairs"
 KINDS = (MULTI_CLASS, MULTI_LABEL, PAIRS)
 ID, CLUSTER = "id", "cluster"
 CONTENTS = ("text", "uri")  # the column with the content is called what it is
-# Of the pool's file. Whoever claims tasks needs single rows, and reads a row group for each.
-GROUP_ROWS = 1 << 11
-WRITING: dict[str, Any] = {"compression": "lz4", "use_dictionary": False}
 Numbers = npt.NDArray[np.int64]
 
 
@@ -103,12 +100,8 @@ class Holdings:
         if self.content is None:
             return None
         taken = np.full(len(rows), "", np.object_)
-        order = np.argsort(rows, kind="stable")
-        ascending = rows[order]
-        for start, batch in self._table.batches_with([self.content], ascending):
-            low, high = np.searchsorted(ascending, [start, start + batch.num_rows])
-            values = batch.column(0).take(_indices(ascending[low:high] - start)).to_pylist()
-            taken[order[low:high]] = ["" if value is None else value for value in values]
+        for places, values in self._table.gather(self.content, rows):
+            taken[places] = values.fill_null("").to_pylist()
         return taken
 
     # Clusters and embeddings.
@@ -303,12 +296,6 @@ def read_holdout(connection: sa.Connection) -> Numbers:
         "(SELECT 1 FROM retired r WHERE r.row = t.row) ORDER BY t.row"
     )
     return np.array(connection.execute(sa.text(sql)).scalars().all(), np.int64)
-
-
-def _indices(places: Numbers) -> Any:
-    import pyarrow as pa
-
-    return pa.array(places)
 
 
 def _is_whole(text: str) -> bool:

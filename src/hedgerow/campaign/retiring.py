@@ -25,7 +25,8 @@ from hedgerow.campaign import artifacts, tables, verdicts
 from hedgerow.campaign import database as db
 from hedgerow.campaign.artifacts import Artifact, Print, Shelf
 from hedgerow.campaign.database import Database, now
-from hedgerow.campaign.holdings import GROUP_ROWS, ID, WRITING, Holdings, Segment, read_holdings
+from hedgerow.campaign.holdings import ID, Holdings, Segment, read_holdings
+from hedgerow.campaign.registering import save_pool
 from hedgerow.campaign.tables import SETTLED, VOID
 from hedgerow.errors import InputError
 from hedgerow.pool.ids import Ids
@@ -172,12 +173,7 @@ def _rewrite(shelf: Shelf, segment: Segment, rows: Numbers, names: npt.NDArray[A
                 yield pa.table(columns, schema=schema)
                 start += batch.num_rows
 
-    def write(path: Path) -> None:
-        with pq.ParquetWriter(path, schema, **WRITING) as writer:
-            for piece in pieces():
-                writer.write_table(piece, GROUP_ROWS)
-
-    return shelf.add("pool", ".parquet", write)
+    return save_pool(shelf, schema, pieces())
 
 
 def _switch(

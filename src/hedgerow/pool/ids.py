@@ -57,9 +57,7 @@ class Ids:
             step = tables.VECTOR_ROWS
             pieces = ((at, self.source[at : min(at + step, stop)]) for at in range(start, stop, step))
         for at, values in pieces:
-            if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
-                raise InputError(f"{self.title} holds {values.max()}, which is beyond int64: use strings")
-            yield at, values.astype(self.dtype, copy=False)
+            yield at, self._convert(values)
 
     def read(self, start: int, stop: int) -> npt.NDArray[Any]:
         """The ids of the rows from start to stop."""
@@ -71,19 +69,21 @@ class Ids:
         return self.read(0, self.n)
 
     def take(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """The ids of `rows`, in their order; of a Parquet file only the row groups with these rows are read."""
-        order = np.argsort(rows, kind="stable")
-        ascending = rows[order]
+        """The ids of `rows`, in their order; of Parquet files only the row groups that hold them are read."""
+        if not isinstance(self.source, Table):
+            return self._convert(self.source[rows])
+        assert self.column is not None
         taken = np.empty(len(rows), self.dtype)
-        if isinstance(self.source, Table):
-            assert self.column is not None
-            pieces = self.source.chunks_with(self.column, ascending)
-        else:
-            pieces = self.chunks()
-        for start, values in pieces:
-            low, high = np.searchsorted(ascending, [start, start + len(values)])
-            taken[order[low:high]] = values[ascending[low:high] - start]
+        for places, values in self.source.gather(self.column, rows):
+            for place in np.flatnonzero(values.is_null())[:1]:
+                tables.refuse_nulls(values.slice(place, 1), int(rows[places[place]]), 1, self.title)
+            taken[places] = self._convert(tables.as_numpy(values))
         return taken
+
+    def _convert(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
+            raise InputError(f"{self.title} holds {values.max()}, which is beyond int64: use strings")
+        return values.astype(self.dtype, copy=False)
 
     def refuse_duplicates(self) -> None:
         """Raises `InputError` if an id occurs twice. Of strings only hashes are held, 8 bytes per row."""

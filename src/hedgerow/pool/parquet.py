@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +33,25 @@ class ParquetFile:
 
     def batches(self, columns: list[str], rows: int, start: int, stop: int) -> Iterator[Any]:
         """Reads only the row groups that overlap the rows from start to stop."""
-        import pyarrow.parquet as pq
-
         first = bisect_right(self.groups, start) - 1
         wanted = [group for group in range(first, len(self.groups) - 1) if self.groups[group] < stop]
+        with self._open() as file:
+            found = file.iter_batches(batch_size=rows, columns=columns, row_groups=wanted)
+            yield from trim(found, start - self.groups[first], stop - start)
+
+    def batches_with(self, wanted: npt.NDArray[np.int64], columns: list[str], rows: int) -> Iterator[tuple[int, Any]]:
+        """(first row, record batch) of the row groups that hold some of these rows, which ascend."""
+        with self._open() as file:
+            for group in np.unique(np.searchsorted(self.groups, wanted, "right") - 1).tolist():
+                start = self.groups[group]
+                for batch in file.iter_batches(batch_size=rows, columns=columns, row_groups=[group]):
+                    yield start, batch
+                    start += batch.num_rows
+
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        import pyarrow.parquet as pq
+
         # Without both options the reader holds a row group's columns whole, and a file may be one row group.
         with (
             reading(self.path, "Parquet"),
@@ -44,20 +60,7 @@ class ParquetFile:
         ):
             if file.metadata.num_rows != self.n:
                 raise InputError(f"{self.path} has changed since it was opened: open it again")
-            found = file.iter_batches(batch_size=rows, columns=columns, row_groups=wanted)
-            yield from trim(found, start - self.groups[first], stop - start)
-
-    def batches_with(self, columns: list[str], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
-        """(first row, a batch) for each row group that holds any of these ascending rows; no other is read."""
-        import pyarrow.parquet as pq
-
-        wanted = np.unique(np.searchsorted(self.groups, rows, side="right") - 1).tolist()
-        with reading(self.path, "Parquet"), open_file(self.path) as opened, pq.ParquetFile(opened) as file:
-            if file.metadata.num_rows != self.n:
-                raise InputError(f"{self.path} has changed since it was opened: open it again")
-            for group in wanted:
-                for batch in file.read_row_group(group, columns, use_threads=False).combine_chunks().to_batches():
-                    yield self.groups[group], batch
+            yield file
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,14 @@ class ParquetData:
             if low < high:
                 yield from file.batches(columns, rows, low, high)
 
-    def batches_with(self, columns: list[str], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
-        """(first row, a batch) for parts that together hold these ascending rows."""
+    def batches_with(self, wanted: npt.NDArray[np.int64], columns: list[str], rows: int) -> Iterator[tuple[int, Any]]:
+        """(first row, record batch) of the row groups that hold some of these rows, which ascend."""
         first = 0
         for file in self.files:
-            low, high = np.searchsorted(rows, [first, first + file.n])
-            for start, batch in file.batches_with(columns, rows[low:high] - first) if low < high else ():
-                yield first + start, batch
+            low, high = np.searchsorted(wanted, [first, first + file.n])
+            if low < high:
+                for start, batch in file.batches_with(wanted[low:high] - first, columns, rows):
+                    yield first + start, batch
             first += file.n
 
 

@@ -69,16 +69,6 @@ class Table:
         """The rows from start to stop in order, as Arrow record batches of 1 to `rows` rows."""
         return self.data.batches(columns, rows, *checks.span(start, stop, self.n))
 
-    def batches_with(self, columns: list[str], rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
-        """(first row, a record batch) for parts that together hold these ascending rows; of Parquet not much more."""
-        if isinstance(self.data, ParquetData):
-            yield from self.data.batches_with(columns, rows)
-            return
-        start = 0
-        for batch in self.batches(columns, VECTOR_ROWS):
-            yield start, batch
-            start += batch.num_rows
-
     def select(self, columns: list[str]) -> "Table":
         """These columns only; of a table in memory the others can then be freed, and are not pickled."""
         data = ArrowData(self.data.table.select(columns)) if isinstance(self.data, ArrowData) else self.data
@@ -95,6 +85,33 @@ class Table:
         start, stop = checks.span(start, stop, self.n)
         whole = np.empty(stop - start, self.dtype(column))
         return fill(whole, self.chunks(column, start, stop), start)
+
+    def gather(self, column: str, rows: npt.NDArray[np.int64]) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
+        """(positions in `rows`, their values as an Arrow array, nulls included) in pieces, until each was read once.
+
+        Of Parquet files only the row groups that hold one of these rows are read.
+        """
+        import pyarrow as pa
+
+        order = np.argsort(rows, kind="stable")
+        wanted = rows[order]
+        for start, batch in self._batches_with(wanted, column) if len(rows) else ():
+            low, high = np.searchsorted(wanted, [start, start + batch.num_rows])
+            if low < high:
+                values = _plain_values(read_column(batch, column))
+                # Views of strings cannot be taken from.
+                values = as_text(values, pa.large_string()) if is_string(values.type) else values
+                yield order[low:high], values.take(pa.array(wanted[low:high] - start))
+
+    def _batches_with(self, wanted: npt.NDArray[np.int64], column: str) -> Iterator[tuple[int, Any]]:
+        """(first row, record batch) of at least these rows, which ascend."""
+        if isinstance(self.data, ParquetData):
+            yield from self.data.batches_with(wanted, [column], VECTOR_ROWS)
+            return
+        start = int(wanted[0])
+        for batch in self.batches([column], VECTOR_ROWS, start, int(wanted[-1]) + 1):
+            yield start, batch
+            start += batch.num_rows
 
     def encode(self, column: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
         """(distinct values in order of first appearance, each row's position among them), for values that repeat."""
@@ -165,20 +182,10 @@ class Table:
     def arrow_chunks(self, column: str, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Any]]:
         """(first row, an Arrow array without nulls or a dictionary), in order."""
         for batch in self.batches([column], VECTOR_ROWS, start, stop):
-            values = self._plain_column(batch, column, start)
-            yield start, values
+            values = read_column(batch, column)
+            refuse_nulls(values, start, 1, self.describe(column))
+            yield start, _plain_values(values)
             start += len(values)
-
-    def chunks_with(self, column: str, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-        """(first row, values) of a column, for parts that together hold these ascending rows."""
-        dtype = self.dtype(column)
-        for start, batch in self.batches_with([column], rows):
-            yield start, as_numpy(self._plain_column(batch, column, start)).astype(dtype, copy=False)
-
-    def _plain_column(self, batch: Any, column: str, start: int) -> Any:
-        values = read_column(batch, column)
-        refuse_nulls(values, start, 1, self.describe(column))
-        return _decode(values) if hasattr(values, "dictionary_decode") else values
 
 
 def _option(name: str) -> str:
@@ -264,10 +271,12 @@ def _plain_type(kind: Any) -> Any:
     return getattr(kind, "storage_type", kind)
 
 
-def _decode(values: Any) -> Any:
-    """A dictionary array as plain values."""
+def _plain_values(values: Any) -> Any:
+    """An Arrow array; one with a dictionary as its plain values."""
     import pyarrow as pa
 
+    if not hasattr(values, "dictionary_decode"):
+        return values
     try:
         return values.dictionary_decode()
     except pa.ArrowNotImplementedError:  # dictionaries of string views, as polars has them
