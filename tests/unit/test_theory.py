@@ -14,6 +14,7 @@ from hedgerow.errors import InputError, StoreError
 from hedgerow.report import draw_curves
 from hedgerow.theory import SAMPLERS, run_study, sample
 from hedgerow.theory.batch_sizes import BATCH_SIZES
+from hedgerow.theory.bridge import make_bridge
 from hedgerow.theory.estimates import estimate_ratio, fit_limit
 from hedgerow.theory.hyperplanes import HYPERPLANES, UNIFORM_DRAWS
 from hedgerow.theory.label_complexity import LABEL_COMPLEXITY
@@ -217,7 +218,7 @@ def test_stored_tables_follow_from_the_code(part, tmp_path):
 
 @pytest.mark.parametrize(
     ("part", "rows"),
-    [(LABEL_COMPLEXITY, 1), (BATCH_SIZES, 1), (HYPERPLANES, UNIFORM_DRAWS + 4)],
+    [(LABEL_COMPLEXITY, 1), (BATCH_SIZES, 1), (HYPERPLANES, UNIFORM_DRAWS + 4), (make_bridge(Path("data")), 3 + 4)],
     ids=lambda value: getattr(value, "table", None),
 )
 def test_stored_tables_have_the_trials_that_the_code_plans(part, rows):
