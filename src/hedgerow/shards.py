@@ -26,6 +26,7 @@ from hedgerow.store.checkpoints import open_checkpoints, refuse_damage
 RANGE_BYTES = 1 << 28  # read per range: seconds of work, so that sending a job costs nothing
 
 Arrays = dict[str, npt.NDArray[Any]]
+Job = dict[str, Any]
 Compute = Callable[[int, int], Arrays]  # (start, stop) -> what is computed of these rows; it can be pickled
 
 
@@ -74,19 +75,31 @@ def count_rows(matrix: Matrix, step: int = 1) -> int:
     return max(1, RANGE_BYTES // max(1, matrix.width * matrix.dtype.itemsize) // step) * step
 
 
-def map_ranges(
-    engine: Engine, folder: Path, compute: Compute, n: int, rows: int, phase: str, report: Progress
-) -> Arrays:
-    """What `compute` makes of all n > 0 rows, in ranges of `rows`: its arrays, one below the other."""
-    jobs: list[dict[str, Any]] = [
-        {"start": start, "stop": min(start + rows, n), "path": str(folder / f"rows-{start:012}.npz")}
-        for start in range(0, n, rows)
-    ]
+def run_ranges(
+    engine: Engine, folder: Path, compute: Compute, jobs: Sequence[Job], phase: str, report: Progress
+) -> None:
+    """Let `compute` fill the files of all ranges that are missing. folder: that of the run."""
 
     def look(done: int) -> None:
         report(f"{phase}: {done:,} of {len(jobs):,} ranges", done / len(jobs))
 
     engine.map(fill_range, jobs, setup=partial(hold, compute), workdir=folder, progress=look)
+
+
+def list_ranges(folder: Path, n: int, rows: int, suffix: str) -> list[Job]:
+    """One job for each range of `rows` of n rows, with the path of its file in the folder."""
+    return [
+        {"start": start, "stop": min(start + rows, n), "path": str(folder / f"rows-{start:012}{suffix}")}
+        for start in range(0, n, rows)
+    ]
+
+
+def map_ranges(
+    engine: Engine, folder: Path, compute: Compute, n: int, rows: int, phase: str, report: Progress
+) -> Arrays:
+    """What `compute` makes of all n > 0 rows, in ranges of `rows`: its arrays, one below the other."""
+    jobs = list_ranges(folder, n, rows, ".npz")
+    run_ranges(engine, folder, compute, jobs, phase, report)
     whole: Arrays = {}
     for job in jobs:
         with refuse_damage(Path(job["path"])), np.load(job["path"], allow_pickle=False) as held:
@@ -106,11 +119,15 @@ def hold(compute: Compute) -> None:
     _held[:] = [compute]
 
 
-def fill_range(job: dict[str, Any]) -> int:
-    """Compute one range and write its file, unless it is there. The number of rows."""
+def fill_range(job: Job) -> int:
+    """Compute one range and write its file (.npz, or .npy for one array), unless it is there. The number of rows."""
     start, stop, path = int(job["start"]), int(job["stop"]), Path(job["path"])
     if not path.exists():
         arrays = _held[0](start, stop)
         with atomic_write(path) as beside:
-            np.savez(beside, **arrays)  # type: ignore[arg-type]
+            if path.suffix == ".npy":
+                (array,) = arrays.values()
+                np.save(beside, array, allow_pickle=False)
+            else:
+                np.savez(beside, **arrays)  # type: ignore[arg-type]
     return stop - start

@@ -9,6 +9,7 @@ from hedgerow.cli import campaign_labels, campaign_models, campaign_people, camp
 from hedgerow.cli.advice import advise
 from hedgerow.cli.app import app, run
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
+from hedgerow.cli.functions import apply
 from hedgerow.cli.installation import warm
 from hedgerow.cli.scores import margins
 from hedgerow.cli.selection import assign, cluster, select
@@ -19,6 +20,7 @@ __all__ = ["app", "main"]
 app.command()(cluster)
 app.command()(assign)
 app.command()(margins)
+app.command()(apply)
 app.command()(select)
 app.command()(advise)
 experiment = typer.Typer(help="Run and report experiments with known labels.")
