@@ -13,6 +13,7 @@ import tree
 import generated
 import make_advice
 import make_benchmarks
+import make_campaign
 import make_cli
 import make_results
 import make_savings
@@ -26,6 +27,7 @@ GENERATED = {
     "advise.md": make_advice,
     "theory.md": make_theory,
     "savings.md": make_savings,
+    "campaign.md": make_campaign,
 }
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # A measured quantity needs a result file behind it, named in a comment (CONTRIBUTING.md says how).
@@ -136,6 +138,13 @@ def test_no_page_installs_the_unpublished_package_by_name(page):
 @pytest.mark.parametrize("name", GENERATED)
 def test_generated_pages_are_fresh(name):
     assert (ROOT / "docs" / name).read_text() == GENERATED[name].text(), "run `make docs` and commit what it writes"
+
+
+def test_the_walk_through_a_campaign_is_the_example():
+    script = make_campaign.SCRIPT.read_text()
+    commands = "\n".join(make_campaign.list_commands(make_campaign.PAGE.read_text()))
+    assert len(commands.splitlines()) > 30
+    assert script.endswith(f"\nset -eu\n\n{commands}\n")
 
 
 @pytest.mark.parametrize("page", make_results.pages(), ids=page_name)

@@ -21,7 +21,7 @@ def test_without_a_limit_answers_are_counted(make: Make) -> None:
         "unit": "labels", "limit": None, "spent": 0.0, "answers": 0, "waiting": 10, "each": 1.0, "reserved": 10.0,
         "left": None,
     }  # fmt: skip
-    assert str(campaign.budget()) == "0 labels spent, 10 labels reserved; no limit"
+    assert str(campaign.budget()) == "0 labels spent, 10 reserved; no limit"
     assert "budget" not in str(campaign.status())
 
 
@@ -34,7 +34,7 @@ def test_a_batch_reserves_what_it_wants_and_gives_it_back(make: Make) -> None:
     assert (campaign.budget().spent, campaign.budget().reserved, campaign.budget().left) == (10, 15, 25)
     assert campaign.close(batch) == "short"
     assert (campaign.budget().spent, campaign.budget().reserved, campaign.budget().left) == (10, 10, 30)
-    assert str(campaign.status()).endswith("budget   10 labels of 50 labels spent, 10 labels reserved, 30 labels left")
+    assert str(campaign.status()).endswith("budget   10 of 50 labels spent, 10 reserved, 30 left")
 
 
 def test_what_would_exceed_the_budget_is_refused_with_the_numbers(make: Make) -> None:
@@ -42,8 +42,8 @@ def test_what_would_exceed_the_budget_is_refused_with_the_numbers(make: Make) ->
     campaign.set_budget(labels=30)
     with pytest.raises(
         CampaignError,
-        match=r"would cost 21 labels, and of the budget 20 labels are left \(0 labels of 30 labels spent, 10 labels "
-        r"reserved, 20 labels left\): ask for less.*--over-budget",
+        match=r"would cost 21 labels, and of the budget 20 labels are left \(0 of 30 labels spent, 10 reserved, 20 "
+        r"left\): ask for less.*--over-budget",
     ):
         campaign.next(21)
     assert len(campaign.status().batches) == 1
@@ -110,7 +110,7 @@ def test_money_by_person(make: Make) -> None:
 
 def test_hours_from_the_times_that_are_known(make: Make) -> None:
     campaign = make(holdout=0)
-    assert str(campaign.set_budget(hours=1)).endswith("1.0 hours left; how long an answer takes is not known yet")
+    assert str(campaign.set_budget(hours=1)).endswith("1.0 left; how long an answer takes is not known yet")
     tasks = campaign.batch(campaign.next(5))["task"].tolist()
     assert campaign.budget().left == 1
     campaign.answer("ana", tasks[0], "cat", seconds=360)
@@ -158,7 +158,7 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
     (tmp_path / "pool.csv").write_text("id,text\n" + "".join(f"{row},t{row}\n" for row in range(20)))
     folder = tmp_path / "c"
     run("campaign", "init", folder, tmp_path / "pool.csv", "--classes", "a,b")
-    assert run("campaign", "budget", folder).out == "0 labels spent, 0 labels reserved; no limit\n"
+    assert run("campaign", "budget", folder).out == "0 labels spent, 0 reserved; no limit\n"
     done = run("campaign", "budget", folder, "--money", 1, "--per-answer", 0.1, "--rate", "ana=0.2", "--json")
     assert json.loads(done.out)["left"] == 1
     one_line(run("campaign", "next", folder, "-k", 11), 1, "would cost 1.10, and of the budget 1.00 are left")
@@ -166,5 +166,5 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
     assert json.loads(run("campaign", "status", folder, "--json").out)["budget"]["waiting"] == 11
     one_line(run("campaign", "budget", folder, "--rate", "ana"), 1, "'ana' is not a rate of the form name=number")
     one_line(run("campaign", "budget", folder, "--remove", "--labels", 5), 1, "--remove takes no amounts")
-    assert run("campaign", "budget", folder, "--remove").out == "0 labels spent, 11 labels reserved; no limit\n"
+    assert run("campaign", "budget", folder, "--remove").out == "0 labels spent, 11 reserved; no limit\n"
     assert run("campaign", "log", folder).out.count("budget") == 2

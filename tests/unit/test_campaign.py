@@ -135,7 +135,9 @@ def test_the_summary_adds_up_and_rejects_go_to_a_file(make: Make, tmp_path: Path
         "unreadable": 1,
     }  # fmt: skip
     assert sum(done.counts.values()) == done.rows == len(answers)
-    assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 3
+    rejects = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
+    assert [one["reason"] for one in rejects] == ["unknown id", "unknown class", "unreadable"]
+    assert json.loads(rejects[1]["text"]) == {"id": ids[3], "kind": "answer", "value": "cow"}
     assert label(campaign, ids[0]) == ("dog", "majority")
     assert label(campaign, ids[1]) == ("cat", "majority")
     assert label(campaign, other) == ("fox", "majority")

@@ -260,3 +260,14 @@ def test_gold_ends_with_the_batch(make: Make) -> None:
     assert campaign.claim("ana", 6) == []
     with pytest.raises(CampaignError, match="nothing that only 'ana' has answered"):
         campaign.relabel_annotator("ana")
+
+
+def test_a_holdout_that_two_people_label_becomes_gold(make: Make) -> None:
+    campaign = make(holdout=5, holdout_answers=2)
+    for name in ("eva", "max"):
+        for one in campaign.claim(name, 5):
+            campaign.answer(name, one.task, "cat")
+        assert campaign.gold().questions == (0 if name == "eva" else 5)
+    assert campaign.batch(1)["state"].tolist() == ["settled"] * 5
+    with pytest.raises(InputError, match="holdout_answers must be at least 1"):
+        make(holdout_answers=0)

@@ -134,7 +134,7 @@ class Reject:
     place: int
     reason: str
     detail: str
-    text: str  # the row as it stands in the file, cut where it is long
+    text: str  # the row as it stands in the file, cut where it is long; or what was read from it, as JSON
 
 
 @dataclass(frozen=True, eq=False)

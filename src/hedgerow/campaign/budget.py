@@ -23,6 +23,7 @@ from hedgerow.errors import CampaignError, InputError
 KEY = "budget"  # in `meta`
 LABELS, MONEY, HOURS = "labels", "money", "hours"
 UNITS = (LABELS, MONEY, HOURS)
+DECIMALS = {LABELS: 0, MONEY: 2, HOURS: 1}
 ROUNDING = 1e-9  # relative: sums of prices such as 0.1 are not exact
 
 
@@ -56,19 +57,21 @@ class Budget:
         return asdict(self) | {"reserved": self.reserved, "left": self.left}
 
     def __str__(self) -> str:
-        spent, reserved = describe(self.spent, self.unit), describe(self.reserved, self.unit)
+        reserved = f"{_round(self.reserved, self.unit)} reserved"
         if self.left is None or self.limit is None:
-            return f"{spent} spent, {reserved} reserved; no limit"
+            return f"{describe(self.spent, self.unit)} spent, {reserved}; no limit"
         unknown = "" if self.each is not None else "; how long an answer takes is not known yet"
-        left = describe(self.left, self.unit)
-        return f"{spent} of {describe(self.limit, self.unit)} spent, {reserved} reserved, {left} left{unknown}"
+        spent = f"{_round(self.spent, self.unit)} of {describe(self.limit, self.unit)} spent"
+        return f"{spent}, {reserved}, {_round(self.left, self.unit)} left{unknown}"
 
 
 def describe(amount: float, unit: str) -> str:
     """An amount in words."""
-    if unit == LABELS:
-        return f"{amount:,.0f} labels"
-    return f"{amount:,.2f}" if unit == MONEY else f"{amount:,.1f} hours"
+    return _round(amount, unit) + ("" if unit == MONEY else f" {unit}")
+
+
+def _round(amount: float, unit: str) -> str:
+    return f"{amount:,.{DECIMALS[unit]}f}"
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,7 @@ class Campaign:
         clusters: Any = True,
         pairs: Any = None,
         holdout: int = 0,
+        holdout_answers: int = 1,
         average_size: float | None = None,
         content: str | None = None,
         id_column: str | None = None,
@@ -148,12 +149,13 @@ class Campaign:
         "pairs" (does this row have this class?). embeddings: if they are not in the pool; a .npy file stays where it
         is. clusters: True makes them from the embeddings; or clusters that exist; or None. pairs: those to ask about,
         a table with ids and classes; all by default. holdout: how many rows, drawn uniformly, are measured on and never
-        picked. content: the column of texts or uris, if its name does not say so.
+        picked. holdout_answers: how many people label each of them; with two or more, rows on which they agree become
+        gold questions (`gold`). content: the column of texts or uris, if its name does not say so.
         """
         given = registering.check_given(
             Given(
-                pool, list(classes), kind, embeddings, clusters, pairs, holdout, average_size, content, id_column, seed,
-                progress,
+                pool, list(classes), kind, embeddings, clusters, pairs, holdout, holdout_answers, average_size, content,
+                id_column, seed, progress,
             )
         )  # fmt: skip
         path = Path(folder)

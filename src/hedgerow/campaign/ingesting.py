@@ -191,7 +191,9 @@ def _make_rejects(answers: Answers, reasons: Numbers, holdings: Holdings) -> tup
             detail = _explain_classes(holdings, one.class_ if holdings.kind == PAIRS else one.value)
         else:
             detail = f"the pool has no id {one.id!s}" if reason == UNKNOWN_ID else _explain(holdings)
-        rejects.append(Reject(int(answers.places[at]), reason, detail[:SHOWN], str(one)[:SHOWN]))
+        known = {name: value for name, value in vars(one).items() if value is not None}
+        text = json.dumps(known, ensure_ascii=False)
+        rejects.append(Reject(int(answers.places[at]), reason, detail[:SHOWN], text[:SHOWN]))
     return tuple(rejects)
 
 

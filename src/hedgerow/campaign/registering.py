@@ -52,6 +52,7 @@ class Given:
     clusters: Any = True
     pairs: Any = None
     holdout: int = 0
+    holdout_answers: int = 1
     average_size: float | None = None
     content: str | None = None
     id_column: str | None = None
@@ -74,6 +75,7 @@ def check_given(given: Given) -> Given:
     checks.option(given.kind, "kind of campaign", KINDS)
     classes = check_classes(given.classes, given.kind)
     checks.integer(given.holdout, "holdout")
+    checks.integer(given.holdout_answers, "holdout_answers", least=1)
     checks.seed(given.seed)
     if given.pairs is not None and given.kind != PAIRS:
         raise InputError("pairs are for campaigns of kind 'pairs': pass kind='pairs' (--kind pairs)")
@@ -83,7 +85,7 @@ def check_given(given: Given) -> Given:
 def start(database: Database, given: Given) -> None:
     """Create the tables and note what is to be done; an earlier `init` with other arguments is refused."""
     settings = {"kind": given.kind, "classes": given.classes, "holdout": given.holdout, "seed": given.seed}
-    settings["average_size"] = given.average_size
+    settings |= {"holdout_answers": given.holdout_answers, "average_size": given.average_size}
     db.use_wal(database)
     with database.begin() as connection:
         db.migrate(connection)
@@ -408,6 +410,7 @@ def insert_holdout(
 ) -> None:
     """A batch of the holdout: rows, or pairs, that are measured on and never picked."""
     basis = db.last_event(connection)
+    wanted = json.loads(db.read_meta(connection, "settings") or "{}")["holdout_answers"]
     values = {"kind": "holdout", "strategy": "random", "settings": "{}", "seed": seed, "basis": basis, "at": now()}
     values |= {"state": tables.LIVE, "size": len(rows)}
     batch = connection.execute(sa.insert(tables.batch).values(**values).returning(tables.batch.c.id)).scalar_one()
@@ -416,5 +419,5 @@ def insert_holdout(
         connection,
         "task",
         ("batch", "pick", "row", "class", "wanted", "given", "state"),
-        ((batch, pick, row, class_, 1, 0, tables.OPEN) for pick, row, class_ in picks),
+        ((batch, pick, row, class_, wanted, 0, tables.OPEN) for pick, row, class_ in picks),
     )

@@ -53,6 +53,9 @@ def init(
     holdout: Annotated[
         int, typer.Option(help="Number of rows, drawn at random, that are labeled to measure models and never picked.")
     ] = 0,
+    holdout_answers: Annotated[
+        int, typer.Option(help="Number of people who label each row of the holdout; gold questions need 2.")
+    ] = 1,
     embeddings: Annotated[
         str | None, typer.Option(metavar="FILE", help="Embeddings, if POOL has none; matched by id if they have ids.")
     ] = None,
@@ -90,6 +93,7 @@ def init(
             clusters=None if no_clusters else clusters or True,
             pairs=pairs,
             holdout=holdout,
+            holdout_answers=holdout_answers,
             average_size=average_size,
             content=content,
             id_column=id_column,
