@@ -187,18 +187,18 @@ def list_cells(quick: bool) -> list[Cell]:
     for d in DIMENSIONS:
         for k in SIZES:
             if not quick or (k <= QUICK_SIZE and d in FEW):
-                cells += [_cell("on the axes", "uniform", d, k, k, 0.0, max(5, min(20, 20_000 // k)))]
+                cells += [_cell("on the axes", "uniform", d, k, k, 0.0, 40 if k <= 1_000 else 20)]
                 labels = {"setting": "on the axes", "sampler": THEOREM, "d": d, "k": k, "n": "", "hole": 0.0}
                 cells += [Cell(name_cell(*labels.values()), measure_ideal, {"d": d, "k": k}, labels)]
-    plan = [("pool", THEOREM, d, 1_000, POOL, 0.0, 2) for d in DIMENSIONS]
-    plan += [("n varies", THEOREM, d, 100, n, 0.0, 3 if n == POOL else 8) for d in FEW for n in POOLS]
+    plan = [("pool", THEOREM, d, 1_000, POOL, 0.0, 20) for d in DIMENSIONS]
+    plan += [("n varies", THEOREM, d, 100, n, 0.0, 20 if n == POOL else 30) for d in FEW for n in POOLS]
     for d in FEW:
         for hole in HOLES:
             names = (THEOREM, "uniform") if hole else (THEOREM,)  # without a hole they are measured above
-            plan += [("hole", name, d, 100, 20_000, hole, 8) for name in names]
+            plan += [("hole", name, d, 100, 20_000, hole, 30) for name in names]
     for name in SAMPLERS_HERE:
-        plan += [("samplers", name, d, 100, 1_000, 0.0, 10) for d in DIMENSIONS]
-        plan += [("samplers", name, d, 1_000, 10_000, 0.0, 5) for d in FEW]
+        plan += [("samplers", name, d, 100, 1_000, 0.0, 40) for d in DIMENSIONS]
+        plan += [("samplers", name, d, 1_000, 10_000, 0.0, 20) for d in FEW]
     return cells + [_cell(*one) for one in plan if not quick or (one[2] in FEW and one[3] <= 100 and one[4] <= 10_000)]
 
 

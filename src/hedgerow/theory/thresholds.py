@@ -29,6 +29,8 @@ Values = npt.NDArray[np.float64]
 SIZES = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)  # k
 QUICK_SIZE = 3_000  # the largest k of the quick version
 SWEEP_SIZE = 1_000  # k of the sweep over the size of the pool
+SWEEP_TRIALS = 40
+CLUSTER_TRIALS = 20  # the same for all k: the widest cluster is the widest of all trials
 FACTORS = (1.25, 2.0, 5.0, 10.0, 30.0, 100.0, 1000.0)  # n / k of that sweep
 MOST_DENSE = 100_000  # the largest k for which 100 k points are clustered
 GAMMA = 10  # n / k otherwise, as in the paper's experiments
@@ -113,7 +115,7 @@ def list_cells(quick: bool) -> list[Cell]:
     for k in SIZES:
         if quick and k > QUICK_SIZE:
             continue
-        many, few = min(100, max(60, 10**7 // k)), min(100, max(12, 2 * 10**6 // k))
+        many, few = min(100, max(60, 10**7 // k)), min(100, max(20, 2 * 10**6 // k))
         cells += [
             _cell("any pool", "uniform", k, k, many),
             _cell("n = k^2", "quantiles", k, k * k, many, whole=False),
@@ -124,7 +126,9 @@ def list_cells(quick: bool) -> list[Cell]:
             cells.append(_cell("n = 100 k", EPSILON, k, 100 * k, min(40, few)))
     factors = [factor for factor in FACTORS if not quick or factor <= GAMMA]
     for n in (int(factor * SWEEP_SIZE) for factor in factors):
-        cells += [_cell("n varies", name, SWEEP_SIZE, n, 20) for name in ("quantiles", EPSILON, "farthest-first")]
+        cells += [
+            _cell("n varies", name, SWEEP_SIZE, n, SWEEP_TRIALS) for name in ("quantiles", EPSILON, "farthest-first")
+        ]
     return cells
 
 
@@ -217,7 +221,7 @@ def list_cluster_cells(quick: bool) -> list[Cell]:
             if k > (QUICK_SIZE if quick else MOST_DENSE if factor > GAMMA else SIZES[-1]):
                 continue
             labels = {"setting": f"n = {factor} k", "k": k, "n": factor * k}
-            given = {"k": k, "n": factor * k, "trials": min(20, max(3, 300_000 // k))}
+            given = {"k": k, "n": factor * k, "trials": CLUSTER_TRIALS}
             cells.append(Cell(name_cell(*labels.values()), measure_clusters, given, labels))
     return cells
 
