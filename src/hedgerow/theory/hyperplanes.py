@@ -35,7 +35,7 @@ SMALL = (8, 32, 64, 128, 512)
 SIZES = {2: SMALL, 4: SMALL, 8: SMALL, 16: SMALL, 32: (32, 128, 512)}  # k by d
 # Trials and trials per cell by d, fixed in advance. An earlier run of 20 trials had intervals of Cluster-Margin's beta
 # of about +-0.4 (d = 2), +-0.15 (4) and +-0.1 (8), and of +-0.2 with 6 trials (16): +-0.05 takes about 1,300, 180, 80
-# and 100. For d = 2 and 16 there are fewer, and for d = 32, at ten seconds per trial, the least that shows a trend.
+# and 100. For d = 2 and 16 there are fewer, and for d = 32, at six seconds per trial, the least that shows a trend.
 TRIALS = {2: (400, 50), 4: (200, 50), 8: (100, 20), 16: (40, 4), 32: (20, 1)}
 QUICK_SIZE = 32
 FEW_TRIALS = 5  # with fewer, a bootstrap interval means nothing and is left out
