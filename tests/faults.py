@@ -33,7 +33,7 @@ CLASSES = ["cat", "dog", "fox"]
 LAST_SECONDS = 0.3  # kills by time come within these; on an idle machine no command takes longer
 FILES = frozenset({"open", "os.rename", "os.remove", "os.mkdir"})
 SERVER = multiprocessing.get_context("forkserver")  # forks a process that has imported everything already
-SERVER.set_forkserver_preload(["hedgerow.campaign.campaign", "hedgerow.campaign.growing"])
+SERVER.set_forkserver_preload(["hedgerow.campaign.campaign"])
 
 
 def write_pool(folder: Path) -> None:
@@ -119,8 +119,9 @@ def answer(work: Work) -> None:
 
 
 def predict(work: Work) -> None:
-    n = work.campaign.status().rows
-    work.campaign.predict(np.random.default_rng(work.seed).dirichlet(np.ones(3), n), name=f"m{work.seed}")
+    status = work.campaign.status()
+    chances = np.random.default_rng(work.seed).dirichlet(np.ones(len(status.classes)), status.rows)
+    work.campaign.predict(chances, name=f"m{work.seed}")
 
 
 def retract(work: Work) -> None:
@@ -210,6 +211,8 @@ VERBS: dict[str, Verb] = {
     "retire": Verb(lambda work: work.campaign.retire(list_gone(work))),
     "purge": Verb(lambda work: work.campaign.purge(list_gone(work)), purge_again),
     "classes": Verb(change_classes, change_classes_again),
+    "learn": Verb(lambda work: work.campaign.learn(name=f"learned-{work.seed}")),
+    "spread": Verb(lambda work: work.campaign.spread(unmeasured=True)),
     "export": Verb(lambda work: work.campaign.export(1, work.folder / f"batch-{work.seed}.jsonl")),
     "open": Verb(lambda work: work.campaign.status()),
 }
@@ -389,6 +392,8 @@ class Kills:
             self.repeat(verb, number)
         with Campaign.open(self.folder / "campaign", database=self.url) as campaign:
             labeled = set(campaign.labels()["row"].tolist())
+            with campaign._database.read() as connection:
+                labeled |= set(connection.execute(sa.text("SELECT row FROM retired")).scalars())
         assert self.acknowledged <= labeled, f"lost after {verb}: {self.acknowledged - labeled}"
 
     def run(self, job: Job, delay: float | None) -> Outcome:

@@ -3,11 +3,13 @@
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 import faults
 import postgres
@@ -145,3 +147,16 @@ def test_many_processes_at_once(tmp_path: Path, kind: str, request: pytest.Fixtu
         assert len(set(rows)) == len(rows) == 120
         labels = dict(zip(campaign.labels()["row"].tolist(), campaign.labels()["given"].tolist(), strict=True))
         assert all(labels[row] == 8 for row in range(0, 400, 10) if row not in holdout["row"].tolist())
+
+
+def test_a_claim_beside_an_answer_brings_no_lease_back(tmp_path: Path, server: postgres.Server) -> None:
+    """A page claims ahead while an answer is on its way: the answered task is not handed out again."""
+    faults.write_pool(tmp_path)
+    with faults.begin(tmp_path, server.create("ahead")) as campaign, ThreadPoolExecutor(1) as pool:
+        done = campaign.claim("ana", 1)[0].task
+        with campaign._database.begin() as connection:
+            connection.execute(sa.text("UPDATE task SET given = 1, state = 3 WHERE id = :task"), {"task": done})
+            connection.execute(sa.text("DELETE FROM lease WHERE task = :task"), {"task": done})
+            ahead = pool.submit(campaign.claim, "ana", 3)
+            time.sleep(0.3)  # so that it looks at leases before the end of this transaction
+        assert done not in [one.task for one in ahead.result()]

@@ -86,7 +86,7 @@ def claim(
         batches = _list_batches(connection, batch)
         facts: dict[str, Any] = {"who": who, "now": now()}
         asked = 0 if expert else gold.count_asked(database, connection, who)
-        held = _find_held(connection, facts, batch, expert)[:n]
+        held = _find_held(database, connection, facts, batch, expert)[:n]
         found: list[Any] = []
         for number in batches:
             for state in (DISPUTED,) if expert else (OPEN, ANSWERED):
@@ -114,10 +114,14 @@ def _find_condition(expert: bool, own: bool) -> str:
     return FREE_TO_DECIDE + (OWN_AS_WELL if own else OTHERS) if expert else FREE
 
 
-def _find_held(connection: sa.Connection, facts: dict[str, Any], batch: int | None, expert: bool) -> list[Leased]:
+def _find_held(
+    database: Database, connection: sa.Connection, facts: dict[str, Any], batch: int | None, expert: bool
+) -> list[Leased]:
     """What a person holds, in the order in which it was leased: disputed tasks of an expert, or all others."""
     first, last = (DISPUTED, DISPUTED) if expert else (OPEN, ANSWERED)
-    rows = connection.execute(sa.text(HELD), {**facts, "live": LIVE, "first": first, "last": last})
+    # Locked: an answer that is being written meanwhile ends its lease, which must not be made anew.
+    sql = HELD if database.is_sqlite else HELD + "FOR UPDATE OF l"
+    rows = connection.execute(sa.text(sql), {**facts, "live": LIVE, "first": first, "last": last})
     return [
         Leased(task, shown, row, class_, place, gold=bool(other))
         for task, shown, row, class_, place, other in rows
