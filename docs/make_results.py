@@ -278,7 +278,7 @@ def list_candidates(result: Mapping[str, Any]) -> list[dict[str, str]]:
     for arm in recipe["strategies"]:
         factor = dict(OPTION.findall(arm["strategy"])).get("margin_factor")
         if factor and pool:
-            in_pairs = arm["strategy"].startswith("ClusterMarginPairs")
+            in_pairs = arm["strategy"].partition("(")[0].endswith("Pairs")
             cells = {
                 f"batches of {size:,}": show_candidates(float(factor) * size, None if in_pairs else pool)
                 for size in recipe["batch_size"]
