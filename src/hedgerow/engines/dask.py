@@ -9,7 +9,6 @@ A task cannot be stopped from outside. An interrupt drops the queue; what runs o
 and the workers of `dask:N` are killed after a few seconds.
 """
 
-import asyncio
 import ipaddress
 import json
 import logging
@@ -274,6 +273,8 @@ def dask_setup(worker: Any) -> None:
 
 async def _examine(terms: Terms, dask_worker: Any) -> str | None:
     """In a thread: the worker's own loop must go on, also while kernels are compiled."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(None, terms.find_refusal, dask_worker.state.nthreads)
 
