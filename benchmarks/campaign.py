@@ -232,7 +232,7 @@ def measure_on_server(folder, n, k, rounds):
 
 
 def run_agreement(options):
-    """The agreement of doubly labeled rows, from the database."""
+    """The agreement of doubly labeled rows, from votes in memory: reading them from a campaign is not included."""
     n = 20_000 if options.quick else 1_000_000
     rng = np.random.default_rng(SEED)
     rows, truth = np.repeat(np.arange(n), 2), np.repeat(rng.integers(0, len(CLASSES), n), 2)
