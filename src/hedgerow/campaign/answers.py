@@ -18,6 +18,7 @@ from hedgerow.errors import InputError
 ANSWER, UNSURE, NONE_OF_THESE, SKIP, BROKEN, ADJUDICATE, RETRACT = range(7)
 # The place of a kind is its number in the database: new kinds are added at the end.
 KINDS = ("answer", "unsure", "none-of-these", "skip", "broken", "adjudicate", "retract")
+SPOKEN = ("unsure", "none-of-these", "skip", "broken")  # what people can say instead of a class
 WITH_VALUE = frozenset({"answer", "adjudicate"})  # the kinds that carry a value; the others say nothing about classes
 
 NEVER = np.iinfo(np.int64).min  # in `said_at`: the file does not say when

@@ -45,7 +45,7 @@ from hedgerow.campaign import (
 )
 from hedgerow.campaign import classes as changes
 from hedgerow.campaign import database as db
-from hedgerow.campaign.answers import KINDS, WITH_VALUE, Answer, Answers, LabelFile
+from hedgerow.campaign.answers import KINDS, SPOKEN, WITH_VALUE, Answer, Answers, LabelFile
 from hedgerow.campaign.applying import OUTCOMES, Incoming, Origin, apply
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.budget import Budget
@@ -488,13 +488,16 @@ class Campaign:
         again: bool = False,
         annotator: str | None = None,
         rejects: str | Path | None = None,
+        columns: Mapping[str, str] | None = None,
     ) -> Ingested:
         """Apply a label file, or a sequence of `Answer`; what cannot be used goes to the file `rejects`.
 
         A file that was ingested before is refused, unless `again`; an interrupted one continues. annotator: whose
-        answers they are where the file does not say.
+        answers they are where the file does not say. columns: what ("id", "label", ...) -> the name of its column,
+        where the usual names do not fit. A label `skip`, `unsure`, `none-of-these` or `broken` that is no class of the
+        campaign is that kind of answer.
         """
-        file, name = _read_file(source, self._holdings.kind)
+        file, name = _read_file(source, self._holdings, columns or {})
         done = ingesting.ingest(self._database, self._holdings, file, name=name, again=again, person=annotator)
         if rejects is not None and done.rejects:
             with store.atomic_write(rejects) as temporary, temporary.open("w", encoding="utf-8") as out:
@@ -755,13 +758,16 @@ def _read_pairing(folder: Path) -> dict[str, str]:
         raise CampaignError(f"{path} is damaged: restore it from a copy of the folder") from None
 
 
-def _read_file(source: Any, kind: str) -> tuple[LabelFile, str]:
+def _read_file(source: Any, holdings: Holdings, columns: Mapping[str, str]) -> tuple[LabelFile, str]:
     """(what a label file holds, its name); answers that are given as such have no file."""
     if isinstance(source, LabelFile):
         return source, source.channel
     if isinstance(source, (str, Path)):
+        kind = holdings.kind
         separator = exports.SEPARATOR if kind == MULTI_LABEL else None  # as exports write several labels
-        reading = formats.Reading(multi=kind == MULTI_LABEL, pairs=kind == PAIRS, separator=separator)
+        words = {word: name for name in SPOKEN for word in (name, name.replace("-", " "))}
+        kinds = {word: name for word, name in words.items() if holdings.find_class(word) is None}
+        reading = formats.Reading(columns, kind == MULTI_LABEL, kind == PAIRS, separator, kinds)
         return formats.read_answers(source, reading), Path(source).name
     answers = source if isinstance(source, Answers) else Answers.of(source)
     return LabelFile(answers, (), "python", summaries.hash_answers(answers)), "python"

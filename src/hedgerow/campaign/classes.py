@@ -112,7 +112,7 @@ def merge(database: Database, gone: Any, into: Any) -> None:
 def split(database: Database, old: Any, parts: Sequence[Any]) -> list[int]:
     """New classes in the place of one; returns their ids."""
     if isinstance(parts, str) or len(parts) < 2:
-        raise InputError(f"a class is split into at least two: name them, got {parts!r}")
+        raise InputError(f"a class is split into at least two: name each by itself, got {parts!r}")
     planning.wait(database)
     with database.write() as connection:
         change = _Change(connection)

@@ -84,6 +84,8 @@ def write_export(
 
 def write_lines(file: TextIO, columns: Columns, to: str) -> None:
     """Write a table as "jsonl" or "csv"."""
+    if checks.option(to, "export format", FORMS) not in ("jsonl", "csv"):
+        raise InputError(f"only jsonl and csv can be printed, got {to!r}: name a file (-o FILE)")
     if to == "jsonl":
         file.writelines(_dump(record) + "\n" for record in iterate_records(columns))
     else:

@@ -720,8 +720,8 @@ def _read_yes(value: Any) -> int:
 
 def _read_kind(value: Any, label: Any, reading: Reading) -> str:
     """The kind of an answer: as its column says, or as the label stands for, or a plain answer."""
-    if isinstance(label, str) and label in reading.kinds:
-        return reading.kinds[label]
+    if isinstance(label, str) and (meant := reading.kinds.get(label.strip(), reading.kinds.get(label.strip().lower()))):
+        return meant
     if value is None or value == "":
         return "answer"
     if not isinstance(value, str) or value not in _KIND_CODES:
@@ -733,7 +733,7 @@ def _read_person(value: Any) -> str | None:
     """A name. Label Studio has a number, or an object with number and address."""
     if isinstance(value, dict):
         value = value.get("email") or value.get("id")
-    return _read_text(value)
+    return _read_text(value.strip() if isinstance(value, str) else value)
 
 
 def _read_text(value: Any) -> str | None:

@@ -157,10 +157,19 @@ class Holdings:
         The name of a merged class stands for the class that it is now. Of pairs it stays what was asked: a yes to it
         counts for the other, a no does not.
         """
+        return {name: number for name, number in self._known_names.items() if not self._is_split(number)}
+
+    @cached_property
+    def _known_names(self) -> dict[str, int]:
         known = {one.name: one.id for one in self.every_class.values()} | self.former_names
-        if self.kind != PAIRS:
-            known = {name: self.resolve_class(number) for name, number in known.items()}
-        return {name: number for name, number in known.items() if not self._is_split(number)}
+        return known if self.kind == PAIRS else {name: self.resolve_class(number) for name, number in known.items()}
+
+    def find_class(self, name: str) -> int | None:
+        """The id of a class by name, or by the only name that differs in nothing but upper and lower case."""
+        if name in self._known_names:
+            return self.class_ids.get(name)
+        alike = {number for known, number in self._known_names.items() if known.casefold() == name.casefold()}
+        return alike.pop() if len(alike) == 1 and not self._is_split(min(alike)) else None
 
     def _is_split(self, number: int) -> bool:
         return self.every_class[self.resolve_class(number)].is_split

@@ -169,16 +169,16 @@ def _read_pair(value: Any) -> int:
 def _name_classes(value: Any, holdings: Holdings) -> list[int] | int:
     """The class ids of a value; _BAD_CLASS if one of its names is unknown."""
     names = [str(name) for name in value] if isinstance(value, tuple) else [str(value)]
-    if any(name not in holdings.class_ids for name in names):
-        return _BAD_CLASS
-    return [holdings.class_ids[name] for name in names]
+    found = [number for name in names if (number := holdings.find_class(name)) is not None]
+    return found if len(found) == len(names) else _BAD_CLASS
 
 
 def _resolve_classes(holdings: Holdings, answers: Answers) -> Numbers:
     """The class that each answer is about: WHOLE_ROW, except in campaigns of pairs."""
     if holdings.kind != PAIRS:
         return np.full(len(answers), WHOLE_ROW, np.int64)
-    known = np.array([holdings.class_ids.get(str(name), _BAD_CLASS) for name in answers.class_names], np.int64)
+    found = [holdings.find_class(str(name)) for name in answers.class_names]
+    known = np.array([_BAD_CLASS if number is None else number for number in found], np.int64)
     return _look_up(known, answers.classes, WHOLE_ROW)
 
 
@@ -199,7 +199,7 @@ def _make_rejects(answers: Answers, reasons: Numbers, holdings: Holdings) -> tup
 
 def _explain_classes(holdings: Holdings, value: Any) -> str:
     names = [str(name) for name in (value if isinstance(value, tuple) else [value])]
-    return holdings.explain_class(next(name for name in names if name not in holdings.class_ids))
+    return holdings.explain_class(next(name for name in names if holdings.find_class(name) is None))
 
 
 def _explain(holdings: Holdings) -> str:

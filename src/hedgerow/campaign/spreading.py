@@ -141,7 +141,10 @@ def check_rule(rule: Rule) -> Rule:
 def spread(database: Database, shelf: Shelf, holdings: Holdings, rule: Rule, *, trial: bool) -> Spread:
     """Carry labels over, if their error is small enough. trial: only say what would be done, whatever the error."""
     if holdings.labels is None:
-        raise CampaignError("spread needs clusters, which this campaign does not have")
+        raise CampaignError(
+            "spread needs clusters, which this campaign does not have: begin one with embeddings (`hedgerow campaign "
+            "init --embeddings FILE`) or clusters (--clusters FILE)"
+        )
     with database.read() as connection:
         found = verdicts.read_verdicts(connection)
         marks = read_marks(connection, holdings.n)

@@ -293,6 +293,15 @@ def ingest(
         Path | None,
         typer.Option(metavar="FILE", help="Where rows that cannot be used go. Default: FILE.rejects.jsonl."),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="WHAT=NAME",
+            help="Name of the column with the id, label, annotator, said_at, kind, class, external or seconds, if it "
+            "is not called that or similar; can be given several times.",
+        ),
+    ] = None,
     database: Database = None,
     as_json: Json = False,
 ) -> None:
@@ -300,11 +309,14 @@ def ingest(
 
     The counts add up to the rows of the file. The same answer twice is applied once, and an old file reverts nothing.
     """
+    from hedgerow.strategies.options import parse_settings
+
     target = rejects or Path(f"{file}.rejects.jsonl")
+    named = parse_settings(columns or [], "label=topic")
     with open_campaign(folder, database) as campaign:
-        done = campaign.ingest(file, again=again, annotator=annotator, rejects=target)
+        done = campaign.ingest(file, again=again, annotator=annotator, rejects=target, columns=named)
     facts = {"source": done.source, "rows": done.rows, **done.counts}
-    where = f"; rejects in {target}" if done.rejects else ""
+    where = f"; rejects in {target}, the first: {done.rejects[0].detail}" if done.rejects else ""
     report(as_json, facts, f"{done}{where}")
 
 

@@ -38,7 +38,8 @@ def find_rows(
     listing = read_listing(source, name, n, ids, id_column=id_column)
     if listing.unknown:
         raise InputError(
-            f"{name}: {listing.unknown:,} of the ids listed are not in the pool, the first is {listing.first_unknown}"
+            f"{name}: {listing.unknown:,} of the ids listed are not in the pool, the first is {listing.first_unknown}: "
+            "leave them out"
         )
     return listing.rows
 

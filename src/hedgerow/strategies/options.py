@@ -27,14 +27,14 @@ def make(name: str, options: Mapping[str, Any], known: Mapping[str, type[Any]]) 
     return kind(**{key: _convert(value, hints[key], key) for key, value in options.items()})
 
 
-def parse_settings(settings: Iterable[str]) -> dict[str, str]:
+def parse_settings(settings: Iterable[str], example: str = "power=2") -> dict[str, str]:
     """["power=2", ...] as a dictionary; a dash in a key is an underscore."""
     options: dict[str, str] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         key = key.strip().replace("-", "_")
         if not equals or not key:
-            raise InputError(f"{setting!r} is not an option of the form key=value, such as power=2")
+            raise InputError(f"{setting!r} is not an option of the form key=value, such as {example}")
         if key in options:
             raise InputError(f"the option {key!r} is given twice")
         options[key] = value.strip()
