@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from hedgerow.campaign import budget, curves, quality, summaries, tables
-from hedgerow.campaign.answers import ANSWER, NONE_OF_THESE
+from hedgerow.campaign import budget, curves, summaries, tables
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.curves import Measured
 from hedgerow.campaign.database import Database
-from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings
+from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings
+from hedgerow.campaign.people import People, read_people
 from hedgerow.campaign.stopping import BUDGET, StopAdvice
 from hedgerow.campaign.summaries import Status
 from hedgerow.campaign.truth import Truth, read_truth
-from hedgerow.campaign.verdicts import COUNTS, FROM, NO_VALUE, fetch_numbers, find_places, last_statements, read_meaning
+from hedgerow.campaign.verdicts import COUNTS, FROM, fetch_numbers, find_places
 from hedgerow.report import (
     Section,
     compose_page,
@@ -38,7 +38,6 @@ from hedgerow.report import (
 MOST_CLASSES = 40  # shown; the others are summed up
 MOST_LINES = 20  # of a table of people, or of pairs of people
 COLOR = 2  # of the first curve in a figure; the one before is that of baselines
-NONE_VALUE = -1  # the value of "none of these" as a vote
 Numbers = npt.NDArray[np.int64]
 
 
@@ -47,11 +46,12 @@ def write_report(database: Database, shelf: Shelf, holdings: Holdings, path: Pat
     status = summaries.read_status(database, shelf, holdings)
     curve = curves.read_curve(database, shelf, holdings)
     advice = curves.advise(database, shelf, holdings)
+    people = read_people(database, holdings)
     with database.read() as connection:
         costs = budget.count_costs(connection)
         train, holdout = (read_truth(connection, holdings, holdout=which) for which in (False, True))
         covered = _read_coverage(connection, holdings, train)
-        votes, people = _read_votes(connection), _read_people(connection)
+        names = _read_names(connection)
         times = _read_times(connection)
         models = {row.id: row.name for row in connection.execute(sa.select(tables.model.c.id, tables.model.c.name))}
     sections = [
@@ -61,8 +61,8 @@ def write_report(database: Database, shelf: Shelf, holdings: Holdings, path: Pat
         Section("Labels per class", _show_classes(train, holdout, holdings)),
         Section("Clusters with labels", _show_coverage(covered, holdings)),
         Section("Batches", _show_batches(status, models)),
-        Section("Agreement", _show_agreement(votes, people, holdings)),
-        Section("Time per answer", _show_times(times, people)),
+        Section("Agreement", _show_agreement(people, holdings)),
+        Section("Time per answer", _show_times(times, names)),
     ]
     at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     lead = f"A {status.kind} campaign of {status.rows:,} rows and {len(status.classes):,} classes, as of {at}."
@@ -220,26 +220,13 @@ def _show_batches(status: Status, models: Mapping[int, str]) -> str:
 # People.
 
 
-def _read_people(connection: sa.Connection) -> dict[int, str]:
+def _read_names(connection: sa.Connection) -> dict[int, str]:
     return {row.id: row.name for row in connection.execute(sa.select(tables.annotator))}
 
 
-def _read_votes(connection: sa.Connection) -> quality.Votes:
-    """What people say about rows or pairs that at least two of them answered."""
-    sql = (
-        f'SELECT e."row", e."class", e.annotator, e.kind, coalesce(e.value, {NO_VALUE}), e.id, e.seq {FROM} '
-        f"WHERE {COUNTS} AND EXISTS "
-        "(SELECT 1 FROM verdict v WHERE v.row = e.row AND v.class = e.class AND v.given > 1)"
-    )
-    said = last_statements(fetch_numbers(connection, sql, 7), read_meaning(connection))
-    votes = np.isin(said.kind, (ANSWER, NONE_OF_THESE))
-    values = np.where(said.kind == NONE_OF_THESE, NONE_VALUE, said.value)
-    return quality.make_votes(said.row[votes], said.class_[votes], said.annotator[votes], values[votes])
-
-
-def _show_agreement(votes: quality.Votes, people: Mapping[int, str], holdings: Holdings) -> str:
-    found = quality.agree(votes, n_values=_count_values(votes, holdings)) if len(votes) else None
-    if found is None or not found.units:
+def _show_agreement(people: People, holdings: Holdings) -> str:
+    found = people.agreement
+    if not found.units:
         return _say("No task has two answers yet: `hedgerow campaign next --double 10%` asks two people.")
     unit = "pairs" if holdings.kind == PAIRS else "rows"
     facts = {
@@ -248,23 +235,14 @@ def _show_agreement(votes: quality.Votes, people: Mapping[int, str], holdings: H
         "Krippendorff's alpha": _format(found.alpha),
         "Gwet's AC1": _format(found.ac1),
     }
-    pairs = sorted(quality.compare_annotators(votes), key=lambda one: -one.units)[:MOST_LINES]
     rows = [
         {
-            "people": f"{people[one.first]} and {people[one.second]}", unit: f"{one.units:,}",
-            "equal": _format(one.observed, share=True), "Cohen's kappa": _format(one.kappa),
+            "people": f"{one['first']} and {one['second']}", unit: f"{one['units']:,}",
+            "equal": _format(one["observed"], share=True), "Cohen's kappa": _format(one["kappa"]),
         }
-        for one in pairs
+        for one in sorted(people.kappas, key=lambda one: -one["units"])[:MOST_LINES]
     ]  # fmt: skip
-    return render_facts(facts) + (render_table(rows) if rows else "")
-
-
-def _count_values(votes: quality.Votes, holdings: Holdings) -> int | None:
-    """How many answers there are to choose from; None for sets of classes, of which those that occur count."""
-    none = int((votes.values == NONE_VALUE).any())
-    if holdings.kind == MULTI_CLASS:
-        return max(len(holdings.classes) + none, len(np.unique(votes.values)))
-    return 2 + none if holdings.kind == PAIRS else None
+    return render_facts(facts) + render_table(rows)
 
 
 def _format(value: float | None, *, share: bool = False) -> str:
@@ -282,10 +260,10 @@ def _read_times(connection: sa.Connection) -> list[tuple[int, npt.NDArray[np.flo
     return list(zip(numbers.tolist(), np.split(seconds, starts[1:]), strict=True)) if len(numbers) else []
 
 
-def _show_times(times: Sequence[tuple[int, npt.NDArray[np.float64]]], people: Mapping[int, str]) -> str:
+def _show_times(times: Sequence[tuple[int, npt.NDArray[np.float64]]], names: Mapping[int, str]) -> str:
     if not times:
         return _say("No answer says how long it took.")
-    lines: list[tuple[str, npt.NDArray[np.float64]]] = [(people[who], seconds) for who, seconds in times]
+    lines: list[tuple[str, npt.NDArray[np.float64]]] = [(names[who], seconds) for who, seconds in times]
     lines.sort(key=lambda one: -len(one[1]))
     if len(lines) > 1:
         lines.insert(0, ("everybody", np.concatenate([seconds for _, seconds in lines])))
