@@ -75,7 +75,8 @@ class Ids:
         assert self.column is not None
         taken = np.empty(len(rows), self.dtype)
         for places, values in self.source.gather(self.column, rows):
-            for place in np.flatnonzero(values.is_null())[:1]:
+            if values.null_count:
+                place = values.is_null().to_pylist().index(True)
                 tables.refuse_nulls(values.slice(place, 1), int(rows[places[place]]), 1, self.title)
             taken[places] = self._convert(tables.as_numpy(values))
         return taken
@@ -232,7 +233,7 @@ def _as_arrow(ids: Ids) -> Any:
     import pyarrow as pa
 
     if ids.dtype != np.object_:
-        return pa.chunked_array([pa.array(values) for _, values in ids.chunks()], pa.int64())
+        return pa.chunked_array([tables.as_arrow(values) for _, values in ids.chunks()], pa.int64())
     return pa.chunked_array(list(_iterate_arrow(ids)), pa.large_string())
 
 

@@ -114,12 +114,11 @@ def _refuse_inputs(path: str | Path, inputs: Iterable[Any]) -> None:
 
 
 def _arrow_array(values: npt.NDArray[Any], name: str) -> Any:
-    """An Arrow array of numbers or text, from their bytes: `pa.array` imports pandas wherever that is installed."""
+    """An Arrow array of numbers or text, from their bytes, as `tables.as_arrow` does."""
     import pyarrow as pa
 
     if values.dtype.kind in "iuf":
-        plain = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
-        return pa.Array.from_buffers(pa.from_numpy_dtype(plain.dtype), len(plain), [None, pa.py_buffer(plain)])
+        return tables.as_arrow(values)
     try:
         if values.dtype.kind not in "OU":
             return pa.array(values)

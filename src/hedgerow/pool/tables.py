@@ -101,7 +101,7 @@ class Table:
                 values = _plain_values(read_column(batch, column))
                 # Views of strings cannot be taken from.
                 values = as_text(values, pa.large_string()) if is_string(values.type) else values
-                yield order[low:high], values.take(pa.array(wanted[low:high] - start))
+                yield order[low:high], values.take(as_arrow(wanted[low:high] - start))
 
     def _batches_with(self, wanted: npt.NDArray[np.int64], column: str) -> Iterator[tuple[int, Any]]:
         """(first row, record batch) of at least these rows, which ascend."""
@@ -329,6 +329,14 @@ def numpy_dtype(kind: Any) -> np.dtype[Any]:
     """The dtype of an Arrow number or bool. Arrow's own conversion needs pandas in some versions."""
     names = {"halffloat": "float16", "float": "float32", "double": "float64"}
     return np.dtype(names.get(str(kind), str(kind)))
+
+
+def as_arrow(numbers: npt.NDArray[Any]) -> Any:
+    """Numbers as an Arrow array, from their bytes: `pa.array` imports pandas wherever that is installed."""
+    import pyarrow as pa
+
+    plain = np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("="))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(plain.dtype), len(plain), [None, pa.py_buffer(plain)])
 
 
 def as_numpy(values: Any) -> npt.NDArray[Any]:
