@@ -72,7 +72,7 @@ def test_words_in_other_kinds_of_campaign(make: Make, tmp_path: Path, kind: str)
 def test_columns_of_other_names(tmp_path: Path, run: Run) -> None:
     with begin(tmp_path, None, holdout=0) as campaign:
         file = write(tmp_path / "a.csv", ["ticket,topic", "r1,cat", "r2,cow"])
-        with pytest.raises(InputError, match=r"name it \(--column id=NAME\)"):
+        with pytest.raises(InputError, match=r"call it 'id', or name it \(--column id=NAME\)"):
             campaign.ingest(file)
         with pytest.raises(InputError, match="has no column 'x'"):
             campaign.ingest(file, columns={"id": "x"})
@@ -91,3 +91,8 @@ def test_only_lines_of_text_can_be_printed(tmp_path: Path, run: Run) -> None:
         assert (told.code, told.out) == (1, "")
         assert told.error == f"hedgerow: only jsonl and csv can be printed, got '{form}': name a file (-o FILE)\n"
     assert len(run("campaign", "export", campaign.folder, "1", "--to", "jsonl").out.splitlines()) == 10
+
+
+def test_one_class_is_not_enough(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"needs at least 2 classes, got 1: name more \(--classes, or classes=\)"):
+        begin(tmp_path, None, classes=["cat"])

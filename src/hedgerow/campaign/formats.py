@@ -378,7 +378,7 @@ def _find_fields(names: Sequence[str], reading: Reading, title: str, needed: Ite
     for what in needed:
         if what not in fields:
             raise InputError(
-                f"{title} has no column for the {what}: it has {_list(names)}; call it {NAMES[what][0]!r}, or name it "
+                f"{title} has no column for the {what}: it has {_list(names)}; call it {what!r}, or name it "
                 f"(--column {what}=NAME)"
             )
     if reading.pairs and "class" not in fields:

@@ -332,5 +332,7 @@ def check_classes(names: Any, kind: str) -> list[str]:
         raise InputError(f"the class {twice!r} is named twice: name each class once")
     least = 2 if kind == MULTI_CLASS else 1
     if len(listed) < least:
-        raise InputError(f"a {kind} campaign needs at least {least} classes, got {len(listed)}: pass classes=[...]")
+        raise InputError(
+            f"a {kind} campaign needs at least {least} classes, got {len(listed)}: name more (--classes, or classes=)"
+        )
     return listed
