@@ -127,7 +127,7 @@ def _show_advice(advice: StopAdvice) -> str:
     rows = []
     for one in advice.rules:
         known = one.found.statistic is not None and np.isfinite(one.threshold)
-        figure = f" Figure {one.found.statistic:,.3g}, threshold {one.threshold:,.3g}." if known else ""
+        figure = f" Figure {one.found.statistic:,.4g}, threshold {one.threshold:,.4g}." if known else ""
         rows.append({"rule": one.rule.name, "says": one.found.verdict, "because": one.found.reason + figure})
     cited = render_facts({one.rule.name: one.rule.citation for one in advice.rules if one.rule is not BUDGET})
     verdict = f"<p><b>{html.escape(advice.verdict.capitalize())}.</b> {html.escape(advice.reason)}</p>"
