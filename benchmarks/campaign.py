@@ -28,6 +28,8 @@ from hedgerow.campaign import formats, quality
 from runner import HERE, in_fresh_process, measure, parser, peak_memory, save
 
 SEED, CLASSES, PEOPLE, CLAIMED = 0, [f"class {number}" for number in range(10)], 8, 30
+# Seconds before each answer, on average. People take longer; without pauses eight processes compete for the cores.
+PAUSES = {"people at work": 0.1, "without pauses": 0.0}
 PARTS = ("ingest", "next", "open", "claim", "agreement")
 
 
@@ -155,9 +157,10 @@ def run_large(options, parts):
 # Claims.
 
 
-def work_at_desk(folder, url, name, rounds, ready, sending):
-    """Claim tasks and answer them; seconds of each claim and of each answer."""
+def work_at_desk(folder, url, name, rounds, pause, ready, sending):
+    """Claim tasks and answer them, with pauses of about `pause` seconds; seconds of each claim and of each answer."""
     claims, answers = [], []
+    rng = np.random.default_rng(list(name.encode()))
     with Campaign.open(folder / "campaign", database=url) as campaign:
         campaign.claim(name, 1)
         campaign.release(name)
@@ -168,6 +171,7 @@ def work_at_desk(folder, url, name, rounds, ready, sending):
             claims.append(time.perf_counter() - begun)
             assert len(held) == CLAIMED
             for one in held:
+                time.sleep(rng.exponential(pause))
                 begun = time.perf_counter()
                 campaign.answer(name, one.task, CLASSES[one.row % 10])
                 answers.append(time.perf_counter() - begun)
@@ -177,11 +181,20 @@ def work_at_desk(folder, url, name, rounds, ready, sending):
 def measure_claims(folder, n, k, rounds, url):
     with make_campaign(folder, n, clusters=False, texts=True, url=url) as campaign:
         campaign.next(k, strategy="random", seed=SEED)
+    found = {}
+    for what, pause in PAUSES.items():
+        timed = measure_people(folder, rounds, pause, url, what)
+        found |= {f"{what}, {name}": value for name, value in timed.items()}
+    return found
+
+
+def measure_people(folder, rounds, pause, url, what):
+    """Percentiles of claims and answers of all people, each in a process of its own."""
     context = multiprocessing.get_context("spawn")
     ready = context.Barrier(PEOPLE)
     pipes = [context.Pipe(duplex=False) for _ in range(PEOPLE)]
     running = [
-        context.Process(target=work_at_desk, args=(folder, url, f"person {at}", rounds, ready, sending))
+        context.Process(target=work_at_desk, args=(folder, url, f"person {at}, {what}", rounds, pause, ready, sending))
         for at, (_, sending) in enumerate(pipes)
     ]
     for process in running:
@@ -200,7 +213,7 @@ def measure_claims(folder, n, k, rounds, url):
 
 
 def run_claim(options):
-    n, k, rounds = (4000, 3000, 3) if options.quick else (1_000_000, 100_000, 40)
+    n, k, rounds = (4000, 3000, 3) if options.quick else (1_000_000, 100_000, 20)
     results = {}
     for kind in ("SQLite", "PostgreSQL"):
         with tempfile.TemporaryDirectory() as made:
@@ -210,7 +223,7 @@ def run_claim(options):
                 else measure_claims(Path(made), n, k, rounds, None)
             )
         results |= {f"{kind}, {what}": value for what, value in found.items()}
-    settings = {"rows": n, "batch": k, "people": PEOPLE, "claimed": CLAIMED, "quick": options.quick}
+    settings = {"rows": n, "batch": k, "people": PEOPLE, "claimed": CLAIMED, "pauses": PAUSES, "quick": options.quick}
     save("campaign_claim", SEED, settings, results, options, "campaign")
 
 

@@ -47,7 +47,7 @@ class Model:
         found = [one for one in self.events if one.counts and (one.thing, one.person) == (thing, person)]
         return found[-1] if found else None
 
-    def verdict(self, thing: Thing) -> tuple[str, str, int, int] | None:
+    def verdict(self, thing: Thing) -> tuple[Any, str, int, int] | None:
         """(label, how, support, given)."""
         last = [one for one in (self.said(thing, person) for person in [*PEOPLE, "eva"]) if one is not None]
         held = [one for one in last if one.kind not in ("skip", "retract")]
@@ -56,21 +56,21 @@ class Model:
         experts = [one for one in held if one.kind == "adjudicate"]
         if experts:
             newest = max(experts, key=self.events.index)
-            return str(newest.value), "adjudicated", 1, len(held)
+            return newest.value, "adjudicated", 1, len(held)
         votes = Counter(one.value if one.kind == "answer" else None for one in held if one.kind in VOTES)
         broken = sum(one.kind == "broken" for one in held)
         if broken == len(held):
-            return "", "broken", 0, len(held)
+            return None, "broken", 0, len(held)
         if broken and votes:
-            return "", "disputed", 0, len(held)
+            return None, "disputed", 0, len(held)
         if not votes:
-            return "", "unsure", 0, len(held)
+            return None, "unsure", 0, len(held)
         most = max(votes.values())
         winners = [value for value, times in votes.items() if times == most]
         if len(winners) > 1:
-            return "", "disputed", 0, len(held)
+            return None, "disputed", 0, len(held)
         how = "none-of-these" if winners[0] is None else "majority"
-        return "" if winners[0] is None else str(winners[0]), how, most, len(held)
+        return winners[0], how, most, len(held)
 
     def newest_task(self, thing: Thing) -> dict[str, Any] | None:
         found = [task for task in self.tasks if task["thing"] == thing]
