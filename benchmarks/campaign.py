@@ -169,7 +169,7 @@ def work_at_desk(folder, url, name, rounds, pause, ready, sending):
             begun = time.perf_counter()
             held = campaign.claim(name, CLAIMED)
             claims.append(time.perf_counter() - begun)
-            assert len(held) == CLAIMED
+            assert 0 < len(held) <= CLAIMED  # fewer where others hold the next ones
             for one in held:
                 time.sleep(rng.exponential(pause))
                 begun = time.perf_counter()
