@@ -39,7 +39,8 @@ def test_two_rounds(run: Run, folder: Path) -> None:
     (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = run("campaign", "ingest", campaign, folder / "labels.jsonl")
     assert done.out == (
-        f"12 rows: 10 new, 1 unknown id, 1 unknown class (source 1); rejects in {folder}/labels.jsonl.rejects.jsonl\n"
+        f"12 rows: 10 new, 1 unknown id, 1 unknown class (source 1); rejects in {folder}/labels.jsonl.rejects.jsonl, "
+        "the first: the pool has no id nobody\n"
     )
     rejects = (folder / "labels.jsonl.rejects.jsonl").read_text().splitlines()
     assert [json.loads(line)["reason"] for line in rejects] == ["unknown id", "unknown class"]

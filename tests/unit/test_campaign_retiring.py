@@ -118,7 +118,8 @@ def test_a_purge_removes_ids_and_contents_from_the_files(campaign: Campaign, tmp
     assert len(after) == len(before)
     ids = campaign._holdings.ids.array().tolist()
     assert [ids[row] for row in (2, 3, 4, 21, 22, 23)] == ["r2", "purged:3", "r4", "s1", "purged:22", "s3"]
-    contents = campaign._holdings.take_contents(np.array([2, 3, 22]))
+    taken, contents = campaign._holdings.take(np.array([2, 3, 22]))
+    assert taken.tolist() == ["r2", "purged:3", "purged:22"]
     assert contents is not None
     assert contents.tolist() == ["secret r2", "", ""]
     assert campaign.labels()["row"].tolist() == []

@@ -198,17 +198,26 @@ def test_a_record_does_not_carry_other_columns(values: npt.NDArray[Any]) -> None
 def read_groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The row groups that are read, in order."""
     read: list[int] = []
-    whole = pq.ParquetFile.iter_batches
+    in_batches, at_once = pq.ParquetFile.iter_batches, pq.ParquetFile.read_row_group
 
-    def watch(file: Any, *arguments: Any, row_groups: list[int], **options: Any) -> Any:
+    def watch_batches(file: Any, *arguments: Any, row_groups: list[int], **options: Any) -> Any:
         read.extend(row_groups)
-        return whole(file, *arguments, row_groups=row_groups, **options)
+        return in_batches(file, *arguments, row_groups=row_groups, **options)
 
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", watch)
+    def watch_groups(file: Any, group: int, *arguments: Any, **options: Any) -> Any:
+        read.append(group)
+        return at_once(file, group, *arguments, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", watch_batches)
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", watch_groups)
     return read
 
 
-def test_only_the_row_groups_of_the_rows_are_read(tmp_path: Path, read_groups: list[int]) -> None:
+@pytest.mark.parametrize("most", [7, 10])  # rows that are read at once: fewer than a row group has, or as many
+def test_only_the_row_groups_of_the_rows_are_read(
+    tmp_path: Path, read_groups: list[int], monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(tables, "VECTOR_ROWS", most)
     for place in range(2):
         part = pa.table({"id": [f"k{row}" for row in range(100 * place, 100 * place + 100)]})
         pq.write_table(part, tmp_path / f"part-{place}.parquet", row_group_size=10)
@@ -235,7 +244,7 @@ def test_some_rows_of_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         opened = pool.open_source(form, "texts")
         assert isinstance(opened, pool.Table)
         taken: list[Any] = [""] * 60
-        for places, values in opened.gather("text", rows):
+        for places, (values,) in opened.gather(["text"], rows):
             for place, value in zip(places, values.to_pylist(), strict=True):
                 taken[place] = value
         assert taken == [texts[row] for row in rows]

@@ -30,10 +30,10 @@ def read_disputed(database: Database, holdings: Holdings, batch: int | None = No
     with database.read() as connection:
         found = connection.execute(sa.text(sql), facts).all()
     task, number, rows, classes, given = np.array([tuple(row) for row in found], np.int64).reshape(-1, 5).T
-    columns: dict[str, npt.NDArray[Any]] = {"task": task, "batch": number, "id": holdings.ids.take(rows)}
+    ids, contents = holdings.take(rows)
+    columns: dict[str, npt.NDArray[Any]] = {"task": task, "batch": number, "id": ids}
     if holdings.kind == PAIRS:
         columns["class"] = np.array([holdings.classes[one] for one in classes.tolist()], np.object_)
-    contents = holdings.take_contents(rows)
     if contents is not None:
         columns[str(holdings.content)] = contents
     return {**columns, "given": given}

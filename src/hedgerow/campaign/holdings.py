@@ -95,14 +95,18 @@ class Holdings:
         """What the contents are: "text" or "uri", None if there are none."""
         return next((name for name in CONTENTS if name in self._table.types), None)
 
-    def take_contents(self, rows: Numbers) -> npt.NDArray[np.object_] | None:
-        """The texts or uris of some rows, in their order; an empty text where there is none."""
-        if self.content is None:
-            return None
-        taken = np.full(len(rows), "", np.object_)
-        for places, values in self._table.gather(self.content, rows):
-            taken[places] = values.fill_null("").to_pylist()
-        return taken
+    def take(
+        self, rows: Numbers, *, contents: bool = True
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.object_] | None]:
+        """(ids, texts or uris if they are wanted and there are any) of some rows; an empty text where there is none."""
+        wanted = [self.content] if contents and self.content is not None else []
+        ids = np.empty(len(rows), self.ids.dtype)
+        texts = np.full(len(rows), "", np.object_)
+        for places, (keys, *values) in self._table.gather([ID, *wanted], rows):
+            ids[places] = keys.to_pylist()
+            for column in values:
+                texts[places] = column.fill_null("").to_pylist()
+        return ids, texts if wanted else None
 
     # Clusters and embeddings.
 

@@ -275,11 +275,11 @@ def _choose(rows: Numbers, marks: Marks, wanted: Wanted, undecided: Mapping[str,
 
 def _identify(rows: Numbers, classes: Numbers, holdings: Holdings, wanted: Wanted) -> Columns:
     """The columns that say what a label or vote is about."""
-    columns: Columns = {"id": holdings.ids.take(rows), "row": rows}
-    if wanted.content:
-        contents = holdings.take_contents(rows)
-        if contents is None:
-            raise InputError("the pool has no texts or uris to write along")
+    if wanted.content and holdings.content is None:
+        raise InputError("the pool has no texts or uris to write along")
+    ids, contents = holdings.take(rows, contents=wanted.content)
+    columns: Columns = {"id": ids, "row": rows}
+    if contents is not None:
         columns[str(holdings.content)] = contents
     if holdings.kind == PAIRS:
         columns["class"] = _by_code(holdings.names, classes)

@@ -178,12 +178,11 @@ def _read_batches(connection: sa.Connection) -> tuple[Mapping[str, Any], ...]:
 def describe_tasks(holdings: Holdings, found: list[Task]) -> list[Asked]:
     """Tasks with the ids and contents of their rows."""
     rows = np.array([one.row for one in found], np.int64)
-    ids = holdings.ids.take(rows).tolist() if len(rows) else []
-    contents = holdings.take_contents(rows) if len(rows) else None
+    ids, contents = holdings.take(rows)
     texts = [None] * len(rows) if contents is None else contents.tolist()
     return [
         Asked(one.task, one.batch, one.row, id_, text, holdings.names.get(one.class_), _when(one.until))
-        for one, id_, text in zip(found, ids, texts, strict=True)
+        for one, id_, text in zip(found, ids.tolist(), texts, strict=True)
     ]
 
 
@@ -203,8 +202,8 @@ def read_batch(database: Database, shelf: Shelf, holdings: Holdings, number: int
             guesses, _ = load_predictions(connection, shelf, holdings, find_model(connection, batch.model))
     whole = np.array([tuple(row) for row in found], np.int64).reshape(-1, 5)
     task, rows, classes, states, picks = whole.T
-    columns: dict[str, npt.NDArray[Any]] = {"id": holdings.ids.take(rows), "task": task, "row": rows}
-    contents = holdings.take_contents(rows)
+    ids, contents = holdings.take(rows)
+    columns: dict[str, npt.NDArray[Any]] = {"id": ids, "task": task, "row": rows}
     if contents is not None:
         columns[str(holdings.content)] = contents
     if holdings.kind == PAIRS:

@@ -74,7 +74,7 @@ class Ids:
             return self._convert(self.source[rows])
         assert self.column is not None
         taken = np.empty(len(rows), self.dtype)
-        for places, values in self.source.gather(self.column, rows):
+        for places, (values,) in self.source.gather([self.column], rows):
             if values.null_count:
                 place = values.is_null().to_pylist().index(True)
                 tables.refuse_nulls(values.slice(place, 1), int(rows[places[place]]), 1, self.title)

@@ -43,8 +43,12 @@ class ParquetFile:
         """(first row, record batch) of the row groups that hold some of these rows, which ascend."""
         with self._open() as file:
             for group in np.unique(np.searchsorted(self.groups, wanted, "right") - 1).tolist():
-                start = self.groups[group]
-                for batch in file.iter_batches(batch_size=rows, columns=columns, row_groups=[group]):
+                start, stop = self.groups[group : group + 2]
+                if stop - start <= rows:  # a row group at once takes half the time
+                    batches = file.read_row_group(group, columns, use_threads=False).to_batches()
+                else:
+                    batches = file.iter_batches(batch_size=rows, columns=columns, row_groups=[group])
+                for batch in batches:
                     yield start, batch
                     start += batch.num_rows
 

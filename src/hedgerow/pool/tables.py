@@ -86,30 +86,28 @@ class Table:
         whole = np.empty(stop - start, self.dtype(column))
         return fill(whole, self.chunks(column, start, stop), start)
 
-    def gather(self, column: str, rows: npt.NDArray[np.int64]) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
-        """(positions in `rows`, their values as an Arrow array, nulls included) in pieces, until each was read once.
+    def gather(
+        self, columns: list[str], rows: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[npt.NDArray[np.int64], list[Any]]]:
+        """(positions in `rows`, their values by column as Arrow arrays, nulls included), until each was read once.
 
         Of Parquet files only the row groups that hold one of these rows are read.
         """
-        import pyarrow as pa
-
         order = np.argsort(rows, kind="stable")
         wanted = rows[order]
-        for start, batch in self._batches_with(wanted, column) if len(rows) else ():
+        for start, batch in self._batches_with(wanted, columns) if len(rows) else ():
             low, high = np.searchsorted(wanted, [start, start + batch.num_rows])
             if low < high:
-                values = _plain_values(read_column(batch, column))
-                # Views of strings cannot be taken from.
-                values = as_text(values, pa.large_string()) if is_string(values.type) else values
-                yield order[low:high], values.take(as_arrow(wanted[low:high] - start))
+                places = as_arrow(wanted[low:high] - start)
+                yield order[low:high], [_as_takeable(read_column(batch, column)).take(places) for column in columns]
 
-    def _batches_with(self, wanted: npt.NDArray[np.int64], column: str) -> Iterator[tuple[int, Any]]:
+    def _batches_with(self, wanted: npt.NDArray[np.int64], columns: list[str]) -> Iterator[tuple[int, Any]]:
         """(first row, record batch) of at least these rows, which ascend."""
         if isinstance(self.data, ParquetData):
-            yield from self.data.batches_with(wanted, [column], VECTOR_ROWS)
+            yield from self.data.batches_with(wanted, columns, VECTOR_ROWS)
             return
         start = int(wanted[0])
-        for batch in self.batches([column], VECTOR_ROWS, start, int(wanted[-1]) + 1):
+        for batch in self.batches(columns, VECTOR_ROWS, start, int(wanted[-1]) + 1):
             yield start, batch
             start += batch.num_rows
 
@@ -281,6 +279,14 @@ def _plain_values(values: Any) -> Any:
         return values.dictionary_decode()
     except pa.ArrowNotImplementedError:  # dictionaries of string views, as polars has them
         return as_text(values.dictionary, pa.large_string()).take(values.indices)
+
+
+def _as_takeable(values: Any) -> Any:
+    """An Arrow array from which single values can be taken, which views of strings cannot."""
+    import pyarrow as pa
+
+    plain = _plain_values(values)
+    return as_text(plain, pa.large_string()) if pa.types.is_string_view(plain.type) else plain
 
 
 def is_list(kind: Any) -> bool:
