@@ -197,8 +197,9 @@ def measure_people(folder, rounds, pause, url, what):
         context.Process(target=work_at_desk, args=(folder, url, f"person {at}, {what}", rounds, pause, ready, sending))
         for at, (_, sending) in enumerate(pipes)
     ]
-    for process in running:
+    for process, (_, sending) in zip(running, pipes, strict=True):
         process.start()
+        sending.close()  # so that a process that fails ends the run
     found = [receiving.recv() for receiving, _ in pipes]
     for process in running:
         process.join()

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 import faults
 import postgres
 from hedgerow import Campaign
-from hedgerow.campaign import ingesting, planning
+from hedgerow.campaign import asking, ingesting, planning
 
 WORKER = """
 import sys
@@ -160,3 +160,20 @@ def test_a_claim_beside_an_answer_brings_no_lease_back(tmp_path: Path, server: p
             ahead = pool.submit(campaign.claim, "ana", 3)
             time.sleep(0.3)  # so that it looks at leases before the end of this transaction
         assert done not in [one.task for one in ahead.result()]
+
+
+def test_a_claim_that_was_overtaken_gets_other_tasks(
+    tmp_path: Path, server: postgres.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a claim's first look and its locks somebody else takes what it saw."""
+    faults.write_pool(tmp_path)
+    slow = asking.FIND.replace("ORDER BY", "AND (SELECT pg_sleep(0.5)) IS NOT NULL ORDER BY")
+    with faults.begin(tmp_path, server.create("overtaken")) as campaign, ThreadPoolExecutor(1) as pool:
+        with monkeypatch.context() as patched:
+            patched.setattr(asking, "FIND", slow)
+            overtaken = pool.submit(campaign.claim, "ana", 3)
+            time.sleep(0.2)  # so that it has begun to look
+        first = [one.task for one in campaign.claim("ben", 3)]
+        second = [one.task for one in overtaken.result()]
+    assert len(first) == len(second) == 3
+    assert not set(first) & set(second)

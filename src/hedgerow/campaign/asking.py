@@ -132,14 +132,19 @@ def _find_held(
 def _find(database: Database, connection: sa.Connection, free: str, facts: dict[str, Any]) -> list[Any]:
     """Free tasks of a batch in one state, in pick order; on PostgreSQL locked, and then looked at again.
 
-    Between the first look and the lock another claim may have ended: its leases show in the second look only.
+    Between the first look and the lock another claim may have ended: its leases show in the second look only. What it
+    took is replaced by a third look, and so on: a claim that ends with nothing would tell a person to go home.
     """
-    sql = FIND.format(free=free)
+    sql = sa.text(FIND.format(free=free))
     if database.is_sqlite:
-        return [tuple(row) for row in connection.execute(sa.text(sql), facts)]
-    locked = [row[0] for row in connection.execute(sa.text(sql + "FOR UPDATE OF t SKIP LOCKED"), facts)]
-    again = sql.replace("ORDER BY", f"AND {database.among('t.id', 'locked')} ORDER BY")
-    return [tuple(row) for row in connection.execute(sa.text(again), {**facts, "locked": database.listed(locked)})]
+        return [tuple(row) for row in connection.execute(sql, facts)]
+    locking = sa.text(f"{sql.text} FOR UPDATE OF t SKIP LOCKED")
+    again = sa.text(sql.text.replace("ORDER BY", f"AND {database.among('t.id', 'locked')} ORDER BY"))
+    while True:
+        locked = [row[0] for row in connection.execute(locking, facts)]
+        found = connection.execute(again, {**facts, "locked": database.listed(locked)}).all()
+        if len(found) == len(locked):
+            return [tuple(row) for row in found]
 
 
 def _list_batches(connection: sa.Connection, batch: int | None) -> list[int]:
