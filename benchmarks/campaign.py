@@ -165,6 +165,7 @@ def work_at_desk(folder, url, name, rounds, pause, ready, sending):
         campaign.claim(name, 1)
         campaign.release(name)
         ready.wait()
+        time.sleep(rng.uniform(0, CLAIMED * pause))  # people do not begin in the same millisecond
         for _ in range(rounds):
             begun = time.perf_counter()
             held = campaign.claim(name, CLAIMED)

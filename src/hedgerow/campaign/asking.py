@@ -48,9 +48,11 @@ AND {SAID} = {RETRACT}
 FREE_TO_DECIDE = "NOT EXISTS (SELECT 1 FROM lease l WHERE l.task = t.id AND l.until > :now) AND "
 OTHERS = f"{SAID} = {RETRACT}"
 OWN_AS_WELL = f"{SAID} <> {SKIP}"
-FIND = f"""
+# Both databases walk through the index of waiting tasks in pick order and stop at the limit. For that SQLite must see the
+# condition of the index, which makes PostgreSQL sort all of them: it needs the state as a number in the statement.
+FIND = """
 SELECT t.id, t.batch, t."row", t."class" FROM task t
-WHERE t.batch = :batch AND t.state = :state AND t.{QUEUED} AND {{free}} ORDER BY t.pick LIMIT :most
+WHERE t.batch = :batch AND {state} AND {free} ORDER BY t.pick LIMIT :most
 """
 HELD = """
 SELECT t.id, l.batch, t."row", t."class", l.place, CASE WHEN t.batch = l.batch THEN 0 ELSE 1 END
@@ -135,11 +137,12 @@ def _find(database: Database, connection: sa.Connection, free: str, facts: dict[
     Between the first look and the lock another claim may have ended: its leases show in the second look only. What it
     took is replaced by a third look, and so on: a claim that ends with nothing would tell a person to go home.
     """
-    sql = sa.text(FIND.format(free=free))
     if database.is_sqlite:
-        return [tuple(row) for row in connection.execute(sql, facts)]
-    locking = sa.text(f"{sql.text} FOR UPDATE OF t SKIP LOCKED")
-    again = sa.text(sql.text.replace("ORDER BY", f"AND {database.among('t.id', 'locked')} ORDER BY"))
+        sql = FIND.format(state=f"t.state = :state AND t.{QUEUED}", free=free)
+        return [tuple(row) for row in connection.execute(sa.text(sql), facts)]
+    state = f"t.state = {facts['state']:d}"
+    locking = sa.text(FIND.format(state=state, free=free) + "FOR UPDATE OF t SKIP LOCKED")
+    again = sa.text(FIND.format(state=f"{state} AND {database.among('t.id', 'locked')}", free=free))
     while True:
         locked = [row[0] for row in connection.execute(locking, facts)]
         found = connection.execute(again, {**facts, "locked": database.listed(locked)}).all()
