@@ -29,7 +29,7 @@ from runner import HERE, in_fresh_process, measure, parser, peak_memory, save
 
 SEED, CLASSES, PEOPLE, CLAIMED = 0, [f"class {number}" for number in range(10)], 8, 30
 # Seconds before each answer, on average. People take longer; without pauses eight processes compete for the cores.
-PAUSES = {"people at work": 0.1, "without pauses": 0.0}
+PAUSES = {"people at work": 0.3, "without pauses": 0.0}
 PARTS = ("ingest", "next", "open", "claim", "agreement")
 
 
@@ -215,7 +215,7 @@ def measure_people(folder, rounds, pause, url, what):
 
 
 def run_claim(options):
-    n, k, rounds = (4000, 3000, 3) if options.quick else (1_000_000, 100_000, 20)
+    n, k, rounds = (4000, 3000, 3) if options.quick else (1_000_000, 100_000, 12)
     results = {}
     for kind in ("SQLite", "PostgreSQL"):
         with tempfile.TemporaryDirectory() as made:
