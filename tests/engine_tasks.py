@@ -133,3 +133,20 @@ def read_seen(job: int) -> int:
 
 def refuse_setup() -> None:
     raise InputError("the data are missing")
+
+
+def count_letters(texts: list[str]) -> np.ndarray:
+    """An encoder: how many characters and how many spaces a text has."""
+    return np.array([[len(text), text.count(" ")] for text in texts], np.float32)
+
+
+def shorten_texts(texts: list[str]) -> np.ndarray:
+    """An encoder that loses a row."""
+    return count_letters(texts)[1:]
+
+
+def spoil_texts(texts: list[str]) -> np.ndarray:
+    """An encoder that has no number for the third row."""
+    made = count_letters(texts)
+    made[2] = np.nan
+    return made

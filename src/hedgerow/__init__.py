@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hedgerow.clustering.dendrogram import Dendrogram
     from hedgerow.clustering.hac import linkage
     from hedgerow.clustering.methods import Assign, Certified, Exact, Multiround
+    from hedgerow.encoders import Embedded, embed
     from hedgerow.errors import (
         CampaignError,
         EngineError,
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "embed": "encoders",
+    "Embedded": "encoders",
     "linkage": "clustering.hac",
     "Dendrogram": "clustering.dendrogram",
     "cluster": "clustering.clusters",
@@ -129,6 +132,7 @@ __all__ = [
     "Clusters",
     "CoreSet",
     "Dendrogram",
+    "Embedded",
     "EngineError",
     "Entropy",
     "Exact",
@@ -160,6 +164,7 @@ __all__ = [
     "advise",
     "average_precision",
     "cluster",
+    "embed",
     "entropies",
     "least_confidences",
     "linkage",

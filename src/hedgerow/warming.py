@@ -19,10 +19,11 @@ import numpy as np
 from hedgerow import kernels, machine
 from hedgerow.clustering.clusters import cluster
 from hedgerow.clustering.hac import linkage
+from hedgerow.encoders.tfidf import learn_tfidf
 from hedgerow.errors import HedgerowWarning
 from hedgerow.experiments.data.texts import encode_texts
 from hedgerow.experiments.ngrams import NGramTrainer
-from hedgerow.kernels import compiling, grams
+from hedgerow.kernels import compiling, convolutions, grams
 from hedgerow.metrics import average_precision, macro_average_precision
 from hedgerow.pairs import PAIR_STRATEGIES, Pairs, select_pairs
 from hedgerow.scores import entropies, margins
@@ -87,6 +88,8 @@ def _list_calls() -> Iterator[Callable[[], Any]]:
     yield partial(find_largest, rng.random((9, 2)))
     yield partial(search_largest, rng.random((9, 2)), rng)
     yield _read_texts
+    yield partial(learn_tfidf, ["hedge", "row"], seed=0)
+    yield _filter_images
 
 
 def _list_clusterings(pool: Any) -> Iterator[Callable[[], Any]]:
@@ -140,3 +143,10 @@ def _read_texts() -> None:
     texts.average_grams(np.zeros((grams.BUCKETS, 2), np.float32))
     pairs = Pairs(np.arange(2), np.arange(2, dtype=np.int32))
     NGramTrainer(2, width=2, hidden=2).begin(texts, pairs, np.array([True, False]))
+
+
+def _filter_images() -> None:
+    """As `encoders/efficientnet.py` does, without its weights."""
+    images, bias = np.zeros((1, 4, 4, 2), np.float32), np.zeros(2, np.float32)
+    convolutions.convolve_channels(images, np.zeros((3, 3, 2), np.float32), bias, 1, 1, np.empty_like(images))
+    convolutions.cap(images.reshape(-1, 2), bias)

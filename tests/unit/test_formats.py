@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hedgerow.campaign import formats, parsing
+from hedgerow.campaign import formats
 from hedgerow.campaign.answers import Answer, LabelFile
 from hedgerow.campaign.formats import Reading, detect, read_answers
 from hedgerow.errors import InputError
+from hedgerow.pool import parsing
 
 NOON = int(datetime(2026, 11, 17, 12, tzinfo=UTC).timestamp() * 1_000_000)
 

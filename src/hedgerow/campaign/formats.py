@@ -33,12 +33,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks
-from hedgerow.campaign import parsing
 from hedgerow.campaign.answers import ABSENT, KINDS, NEVER, WITH_VALUE, Answers, LabelFile, Reject, Value
-from hedgerow.campaign.parsing import Bad
 from hedgerow.errors import InputError
-from hedgerow.pool import sources
+from hedgerow.pool import parsing, sources
 from hedgerow.pool.parquet import open_parquet
+from hedgerow.pool.parsing import Bad
 
 FORMS = ("jsonl", "csv", "parquet", "json", "label-studio", "label-studio-min", "prodigy")
 # In whose name keys and people are understood: both exports of Label Studio have the same.

@@ -23,10 +23,10 @@ from hedgerow.campaign.answers import ABSENT, ANSWER, KINDS, NONE_OF_THESE, WITH
 from hedgerow.campaign.applying import OUTCOMES, Incoming, Origin, apply
 from hedgerow.campaign.database import Database, now
 from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings
-from hedgerow.campaign.parsing import SHOWN
 from hedgerow.campaign.tables import WHOLE_ROW
 from hedgerow.campaign.verdicts import NO_VALUE, Numbers
 from hedgerow.errors import CampaignError, InputError
+from hedgerow.pool.parsing import SHOWN
 
 CHUNK = 50_000  # answers per transaction
 REBUILD = "rebuild"  # the fact that verdicts are being computed again, with the last row that is done

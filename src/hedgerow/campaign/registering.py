@@ -27,13 +27,9 @@ from hedgerow.errors import CampaignError, InputError
 from hedgerow.pairs import Pairs
 from hedgerow.pairs.files import Columns, read_pairs
 from hedgerow.pool.ids import Ids, align, find_ids
-from hedgerow.pool.tables import Table, is_list, open_rows
+from hedgerow.pool.tables import CONTENT_NAMES, Table, is_list, open_rows
 from hedgerow.progress import Progress
 
-NAMES = {
-    "text": {"text", "texts", "body", "content", "sentence", "document"},
-    "uri": {"uri", "url", "path", "file", "filename", "file_name", "image", "audio", "video"},
-}
 MOST_PAIRS = 50_000_000  # all rows x classes; more must be listed
 HOLDOUT_STREAM = 0x801D  # sets the draw of the holdout apart from other draws with the same seed
 ROW_NUMBERS = "row numbers"  # what messages call the ids of a pool without a column of ids
@@ -159,9 +155,9 @@ def find_content(table: Any, column: str | None, kinds: Sequence[str] = CONTENTS
         return None
     if column is not None:
         named = table.require(column)
-        return named, next((kind for kind in kinds if named.lower() in NAMES[kind]), kinds[0])
+        return named, next((kind for kind in kinds if named.lower() in CONTENT_NAMES[kind]), kinds[0])
     for kind in kinds:
-        found = table.find(f"{kind}s", NAMES[kind])
+        found = table.find(f"{kind}s", CONTENT_NAMES[kind])
         if found is not None:
             return found, kind
     return None

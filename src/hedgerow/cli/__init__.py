@@ -8,6 +8,7 @@ import typer
 from hedgerow.cli import campaign_labels, campaign_models, campaign_people, campaign_pool, campaigns, engines
 from hedgerow.cli.advice import advise
 from hedgerow.cli.app import app, run
+from hedgerow.cli.embeddings import embed
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
 from hedgerow.cli.functions import apply
 from hedgerow.cli.installation import warm
@@ -17,6 +18,7 @@ from hedgerow.cli.theory import beta, bridge, label_complexity
 
 __all__ = ["app", "main"]
 
+app.command()(embed)
 app.command()(cluster)
 app.command()(assign)
 app.command()(margins)

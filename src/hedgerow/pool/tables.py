@@ -32,6 +32,10 @@ VECTOR_NAMES = {
     "classes": {"class", "classes", "class_id"},
     "pair probabilities": {"probability", "prob", "proba", "p", "score"},
 }
+CONTENT_NAMES = {
+    "text": {"text", "texts", "body", "content", "sentence", "document"},
+    "uri": {"uri", "url", "path", "file", "filename", "file_name", "image", "audio", "video"},
+}
 ID_NAMES = {
     "id", "ids", "item_id", "uid", "uuid", "example_id", "sample_id", "image_id", "doc_id", "document_id", "key",
 }  # fmt: skip

@@ -20,6 +20,7 @@ from hedgerow.errors import InputError, StoreError
 from hedgerow.store.files import UNREADABLE, atomic_write, is_temporary
 
 BLOCK_BYTES = 1 << 26  # read at a time for a fingerprint
+RUN = "run.json"  # what a folder belongs to
 NUMBERS = "numbers"  # the entry of a file that holds the numbers, as JSON
 
 
@@ -70,7 +71,7 @@ def open_checkpoints(
     path = Path(folder)
     if path.exists() and not path.is_dir():
         raise StoreError(f"{path} is not a folder: use a new or empty folder")
-    owner = path / "run.json"
+    owner = path / RUN
     # A first write that was killed leaves its temporary file.
     if not owner.exists() and path.exists() and not all(is_temporary(held, owner) for held in path.iterdir()):
         raise StoreError(f"{path} is not empty and is not a workdir of hedgerow: use a new or empty folder")
@@ -82,11 +83,20 @@ def open_checkpoints(
     if not owner.exists():
         with atomic_write(owner) as beside:
             beside.write_text(json.dumps(mark, indent=2))
-    with refuse_damage(owner):
-        held = json.loads(owner.read_text())["fingerprint"]
-    if held != mark["fingerprint"]:
+    if _is_other(owner, mark):
         raise StoreError(f"{path} belongs to another run (other data or settings): use a new folder")
     return Checkpoints(path)
+
+
+def holds_other_run(folder: Path, data: Sequence[npt.NDArray[Any]], settings: dict[str, Any]) -> bool:
+    """Whether a folder is that of a run with other data or settings."""
+    owner = folder / RUN
+    return owner.exists() and _is_other(owner, {"fingerprint": fingerprint(data, settings)})
+
+
+def _is_other(owner: Path, mark: dict[str, Any]) -> bool:
+    with refuse_damage(owner):
+        return bool(json.loads(owner.read_text())["fingerprint"] != mark["fingerprint"])
 
 
 def fingerprint(data: Sequence[npt.NDArray[Any]], settings: dict[str, Any]) -> str:
