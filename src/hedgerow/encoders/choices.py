@@ -94,7 +94,7 @@ class TfidfTexts:
             rng = np.random.default_rng([seed, SAMPLE_STREAM])
             chosen = np.sort(rng.choice(table.n, min(SAMPLE, table.n), replace=False))
             texts = np.empty(len(chosen), np.object_)
-            for places, values in table.gather(TEXT, chosen):
+            for places, (values,) in table.gather([TEXT], chosen):
                 texts[places] = values.to_pylist()
             learn_tfidf(texts.tolist(), seed=seed).save(self.model)
 
