@@ -256,3 +256,30 @@ def hold_points(points, rectangle):
         for row, point in enumerate(points)
         if all(x < c or (held and x == c) for x, (c, held) in zip(point, rectangle, strict=True))
     )
+
+
+def hedge_chances(margins, cells, k, trust, power, cluster_power):
+    """The inclusion probabilities of Hedge as they are defined, in float64, by bisection.
+
+    cells: a number for each row; k < number of rows.
+    """
+    margins = np.minimum(np.asarray(margins, np.float64), 1 - 2.0**-24)
+    odds = ((1 + margins) / (1 - margins)) ** trust
+    weights = np.maximum(((1 + odds.min()) / (1 + odds)) ** power, 1e-30)
+    sums = np.array([weights[cells == cell].sum() for cell in cells])
+
+    def chances(scale):
+        crowd = np.maximum(scale * sums, 1)
+        return np.minimum(1, scale * weights * crowd ** (cluster_power - 1))
+
+    low, high = -100.0, 600.0  # of the log of the scale
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if chances(np.exp(middle)).sum() < k else (low, middle)
+    return chances(np.exp(high))
+
+
+def systematic(chances, start):
+    """Positions where the running sum of chances passes start, start + 1, ..., by looking at each point."""
+    ends = np.cumsum(chances)
+    return [int(np.searchsorted(ends, start + point, side="right")) for point in range(round(ends[-1]))]

@@ -1,4 +1,4 @@
-"""Batches: what to label next, in pick order, with the ids, margins and clusters of the picks.
+"""Batches: what to label next, in pick order, with the ids, margins, clusters and weights of the picks.
 
 `select` returns a `Batch` of rows, `select_pairs` a `PairBatch` of (row, class) pairs. Both are saved as
 Parquet, CSV or JSON lines. How a batch is chosen is decided in `strategies/` and `pairs/`.
@@ -25,6 +25,7 @@ Values = npt.NDArray[Any]
 METADATA_KEY = "hedgerow.batch"  # where a Parquet file keeps the strategy, the seed and the settings
 SHOWN = 10  # picks in an HTML table
 SHOWN_INLINE = 3  # picks in a repr
+OPTIONAL_TYPES: dict[str, Any] = {"margins": np.float32, "clusters": np.int32, "weights": np.float64}
 
 
 class Picks:
@@ -40,7 +41,7 @@ class Picks:
         return len(getattr(self, self.NEEDED[0]))
 
     def columns(self) -> dict[str, Values]:
-        """The columns of the batch's file: id, row, class and pair (of pairs), margin, cluster (if known), pick."""
+        """The columns of its file: id, row, class and pair (of pairs), margin, cluster, weight (if known), pick."""
         named = {column: getattr(self, name) for column, name in self.COLUMNS.items()}
         known = {column: values for column, values in named.items() if values is not None}
         return known | {"pick": np.arange(len(self), dtype=np.int64)}
@@ -82,7 +83,9 @@ class Batch(Picks):
     rows: int64 positions in the pool, distinct. strategy, seed: how they were chosen ("" and None if unknown: a CSV or
     JSON lines file does not say). ids: the pool's ids of these rows, int64 or strings, if it has ids. margins,
     clusters: of these rows, if they were given or computed. settings: the strategy's options, k, the size of the pool,
-    how many rows were labeled or without predictions, the inputs.
+    how many rows were labeled or without predictions, the inputs. weights: if the strategy draws rows with known
+    probabilities, one over the probability of each: for any quantity, the sum over the batch times the weights is an
+    unbiased estimate of its sum over all rows that could be picked.
 
     A batch has a length, can be iterated (rows as int), and is an array where one is expected: `np.asarray(batch)` is
     `batch.rows`, and `features[batch]` are the features of the picked rows.
@@ -95,11 +98,14 @@ class Batch(Picks):
     margins: npt.NDArray[np.float32] | None = None
     clusters: npt.NDArray[np.int32] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    COLUMNS: ClassVar[Mapping[str, str]] = {"id": "ids", "row": "rows", "margin": "margins", "cluster": "clusters"}
+    weights: npt.NDArray[np.float64] | None = None
+    COLUMNS: ClassVar[Mapping[str, str]] = {
+        "id": "ids", "row": "rows", "margin": "margins", "cluster": "clusters", "weight": "weights",
+    }  # fmt: skip
     NEEDED: ClassVar[tuple[str, ...]] = ("rows",)
 
     def __post_init__(self) -> None:
-        _freeze(self, {"rows": np.int64, "ids": None, "margins": np.float32, "clusters": np.int32})
+        _freeze(self, {"rows": np.int64, "ids": None} | OPTIONAL_TYPES)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.rows.tolist())
@@ -133,15 +139,17 @@ class PairBatch(Picks):
     margins: npt.NDArray[np.float32] | None = None
     clusters: npt.NDArray[np.int32] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    weights: npt.NDArray[np.float64] | None = None
     COLUMNS: ClassVar[Mapping[str, str]] = {
         "id": "ids", "row": "rows", "class": "classes", "pair": "index", "margin": "margins", "cluster": "clusters",
+        "weight": "weights",
     }  # fmt: skip
     NEEDED: ClassVar[tuple[str, ...]] = ("rows", "classes", "index")
 
     def __post_init__(self) -> None:
         kind = None if np.asarray(self.classes).dtype.kind in "OU" else np.int32
         types: dict[str, Any] = {"rows": np.int64, "classes": kind, "index": np.int64, "ids": None}
-        _freeze(self, types | {"margins": np.float32, "clusters": np.int32})
+        _freeze(self, types | OPTIONAL_TYPES)
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
         return zip(self.rows.tolist(), self.classes.tolist(), strict=True)

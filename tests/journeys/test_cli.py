@@ -215,7 +215,8 @@ def test_every_strategy_by_name(files: Path, run: Run, strategy: str) -> None:
     table = pq.read_table("batch.parquet")
     assert len(set(table["row"].to_pylist())) == 20
     assert table.column_names[:2] == ["id", "row"]
-    assert table.column_names[-2:] == ["cluster", "pick"]
+    weights = ["weight"] if strategy.startswith("hedge") else []
+    assert table.column_names[-2 - len(weights) :] == ["cluster", *weights, "pick"]
 
 
 def test_the_help_names_every_strategy(files: Path, run: Run) -> None:

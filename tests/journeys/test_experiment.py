@@ -304,3 +304,15 @@ def test_the_example_of_ones_own_data_and_model_runs(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "report.html").exists()
     body = script.read_text().split('"""')[2].split("import SklearnTrainer")[1]
     assert len([line for line in body.splitlines() if line.strip()]) <= 12
+
+
+def test_the_example_of_weighted_training_estimates_the_accuracy() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / "weighted_training.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    truth, weighted, plain = (float(line.split(": ")[1].split()[0]) for line in done.stdout.splitlines()[:3])
+    assert abs(weighted - truth) < 0.01 < abs(plain - truth)

@@ -14,7 +14,7 @@ import hedgerow as hr
 
 ANSWERS = Path(__file__).with_name("answers.json")
 CONTROL_ANSWERS = Path(__file__).with_name("control_answers.json")
-CONTROLS = {"cluster-margin-shuffled", "uniform-candidates"}
+CONTROLS = {"cluster-margin-shuffled", "uniform-candidates", "hedge-shuffled"}
 PAIR_CONTROLS = {
     *CONTROLS, "cluster-margin-pairs-shuffled", "uniform-candidate-pairs", "cluster-margin-informed", "random-informed",
 }  # fmt: skip

@@ -32,7 +32,15 @@ from hedgerow.pairs import (
     ShuffledClusterMarginPairs,
     UniformCandidatePairs,
 )
-from hedgerow.strategies import ClusterMargin, Margin, Random, ShuffledClusterMargin, UniformCandidates
+from hedgerow.strategies import (
+    ClusterMargin,
+    Hedge,
+    Margin,
+    Random,
+    ShuffledClusterMargin,
+    ShuffledHedge,
+    UniformCandidates,
+)
 
 SIZES: dict[str, Any] = {"seed_size": 10, "batch_size": (10,), "rounds": 2, "trials": 3}
 COARSE = Clustering(average_size=20.0)
@@ -79,6 +87,14 @@ def test_an_informed_strategy_has_controls_of_its_own() -> None:
         "informed, shuffled clusters": (InformedClusterMargin(3.0, None, True), ("informed",), "clusters"),
         "random rows, informed pairs": (InformedRandom(), ("informed",), "choice of rows"),
     }
+
+
+def test_hedge_gets_shuffled_clusters_for_rows_and_for_pairs() -> None:
+    recipe = make_recipe(Arm("hedge", Hedge(power=5.0)), Arm("margin", Margin()))
+    for unit in ("row", "pair"):
+        assert list_added(recipe, unit) == {
+            "hedge, shuffled clusters": (ShuffledHedge(power=5.0), ("hedge",), "clusters")
+        }
 
 
 def test_strategies_share_the_controls_that_are_the_same() -> None:

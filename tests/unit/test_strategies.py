@@ -41,7 +41,16 @@ def test_one_seed_one_answer(name, given):
 
 
 @pytest.mark.parametrize(
-    "name", ["cluster-margin", "stochastic-margin", "badge", "random", "cluster-margin-shuffled", "uniform-candidates"]
+    "name",
+    [
+        "cluster-margin",
+        "stochastic-margin",
+        "badge",
+        "random",
+        "cluster-margin-shuffled",
+        "uniform-candidates",
+        "hedge",
+    ],
 )
 def test_another_seed_another_answer(name, given):
     assert not np.array_equal(hr.select(name, 50, **given, seed=0).rows, hr.select(name, 50, **given, seed=1).rows)

@@ -137,7 +137,7 @@ def measure_pairs(question: Question, report: Progress) -> Measurements:
     classes = matrix.width if matrix is not None else question.classes or given.pairs.class_count
 
     def pick(name: str, strategy: Any) -> Rows:
-        return pairs.pick(name, strategy, view, question.k, question.seed, False)
+        return pairs.pick(name, strategy, view, question.k, question.seed, False)[0]
 
     assert view.margins is not None
     assert view.probabilities is not None

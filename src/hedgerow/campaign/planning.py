@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
@@ -32,7 +32,7 @@ from hedgerow.campaign.tables import CLOSED, GOLD, LIVE, OPEN, PLANNING, QUEUED,
 from hedgerow.errors import CampaignError, InputError
 from hedgerow.pairs import PAIR_STRATEGIES, select_pairs
 from hedgerow.progress import Progress
-from hedgerow.strategies import STRATEGIES, describe_options, find_needs, make, select
+from hedgerow.strategies import STRATEGIES, Hedge, describe_options, find_needs, make, select
 
 Numbers = npt.NDArray[np.int64]
 CHUNK = 20_000  # tasks per transaction: a tenth of a second, in which annotators wait
@@ -141,6 +141,8 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
         inputs["clusters"] = _require(holdings.labels, "spread", "clusters")
     else:
         chosen = make(strategy, wish.options, known) if isinstance(strategy, str) else strategy
+        if isinstance(chosen, Hedge):
+            chosen = count_labels(database, holdings, chosen)
         if predictions is not None:
             inputs = _gather(holdings, find_needs(chosen, known), predictions, whole)
             if not cold:
@@ -161,6 +163,22 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
         batch = select(chosen, wish.k, **inputs, **common)
         rows, classes, name = batch.rows, np.full(len(batch), WHOLE_ROW, np.int64), name or batch.strategy
     return Choice(rows, classes, "cold" if cold else "pick", name, settings, model, basis, generation)
+
+
+def count_labels(database: Database, holdings: Holdings, strategy: Hedge) -> Hedge:
+    """The strategy with the numbers of labels and classes: rows of the holdout are not labels that a model learns from,
+    though no candidates either."""
+    if strategy.labels is not None and strategy.classes is not None:
+        return strategy
+    with database.read() as connection:
+        labels = connection.execute(
+            sa.text(
+                "SELECT count(*) FROM verdict WHERE row NOT IN "
+                "(SELECT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout')"
+            )
+        ).scalar_one()
+    found = {"labels": int(labels), "classes": max(1, len(holdings.classes))}
+    return replace(strategy, **{key: value for key, value in found.items() if getattr(strategy, key) is None})
 
 
 def _default(holdings: Holdings, has_model: bool) -> str:

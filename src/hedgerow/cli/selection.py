@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 WORTH_ESTIMATING = 10.0  # seconds: the estimate of shorter work is not printed
 # Written out, because importing them would take longer than `--help`; a test compares them with the originals.
 STRATEGY_NAMES = (
-    "cluster-margin", "margin", "stochastic-margin", "entropy", "least-confidence", "badge", "coreset", "random",
-    "cluster-margin-shuffled", "uniform-candidates",
+    "cluster-margin", "margin", "stochastic-margin", "hedge", "entropy", "least-confidence", "badge", "coreset",
+    "random", "cluster-margin-shuffled", "uniform-candidates", "hedge-shuffled",
 )  # fmt: skip
 PAIR_STRATEGY_NAMES = (  # in addition, with --pairs
     "cluster-margin-pairs", "cluster-margin-pairs-shuffled", "uniform-candidate-pairs", "cluster-margin-informed",
@@ -182,7 +182,7 @@ def select(
             "--out",
             "-o",
             metavar="FILE",
-            help=f"File to write, with id, row, class, pair, margin, cluster (as known), pick: {OUTPUTS}",
+            help=f"File to write, with id, row, class, pair, margin, cluster, weight (as known), pick: {OUTPUTS}",
         ),
     ],
     pairs: Annotated[
@@ -220,7 +220,10 @@ def select(
     ] = None,
     power: Annotated[
         float | None,
-        typer.Option(help="stochastic-margin, cluster-margin: draw rows or candidates by (1 - margin)^power."),
+        typer.Option(
+            help="stochastic-margin, cluster-margin: draw rows or candidates by (1 - margin)^power. hedge: how sharp "
+            "the draw is at most."
+        ),
     ] = None,
     by_class: Annotated[
         bool | None, typer.Option("--by-class", help="cluster-margin-pairs: visit clusters and classes together.")

@@ -20,7 +20,7 @@ from hedgerow.pairs import (
     ShuffledClusterMarginPairs,
     UniformCandidatePairs,
 )
-from hedgerow.strategies import ClusterMargin, ShuffledClusterMargin, UniformCandidates
+from hedgerow.strategies import ClusterMargin, Hedge, ShuffledClusterMargin, ShuffledHedge, UniformCandidates
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ BY_PAIRS = (
     Control("shuffled clusters", CLUSTERS, _copy_options(ShuffledClusterMarginPairs)),
     Control("uniform candidates", ROUND_ROBIN, _copy_options(UniformCandidatePairs)),
 )
+OF_HEDGE = (Control("shuffled clusters", CLUSTERS, _copy_options(ShuffledHedge)),)
 SECOND_STEP = Control("informed pairs", "random second step", _inform)
 SHUFFLED_INFORMED = Control("shuffled clusters", CLUSTERS, lambda strategy: replace(strategy, shuffle_clusters=True))
 CHOICE_OF_ROWS = Control("", "choice of rows", lambda strategy: InformedRandom(), name="random rows, informed pairs")
@@ -82,6 +83,8 @@ def list_controls(strategy: Any, unit: str) -> tuple[Control, ...]:
     if type(strategy) is ClusterMargin:
         controls = BY_ROWS if strategy.margin_factor > 1 else ()
         return controls if unit == "row" else (*controls, SECOND_STEP)
+    if type(strategy) is Hedge:
+        return OF_HEDGE
     if type(strategy) is ClusterMarginPairs:
         limited = strategy.per_row is not None or strategy.class_quota is not None
         return BY_PAIRS if strategy.margin_factor > 1 or limited else ()

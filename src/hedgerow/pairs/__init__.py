@@ -3,7 +3,8 @@
 In such a pool one does not label an example but answers whether it has a class. The strategies are those of `select`,
 adapted to pairs as in the paper: `margin`, `stochastic-margin` and `random` treat the pairs as a pool of their own,
 `badge` too, with two classes per pair; `cluster-margin` and `coreset` pick rows and then draw their pairs;
-`cluster-margin-pairs` is ours, and so are the controls (`controls.py`). Answers, training and metrics are not here.
+`cluster-margin-pairs` and `hedge` are ours, and so are the controls (`controls.py`). Answers, training and metrics are
+not here.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from hedgerow.pairs.controls import (
     UniformCandidatePairs,
 )
 from hedgerow.pairs.files import Columns, NamedPairs, names_pairs, read_pairs
+from hedgerow.pairs.hedge import hedge_pairs
 from hedgerow.pairs.pairs import STEP, Pairs
 from hedgerow.pairs.two_steps import pick_by_rows
 from hedgerow.pairs.view import PairView
@@ -34,12 +36,14 @@ from hedgerow.strategies import (
     Badge,
     ClusterMargin,
     CoreSet,
+    Hedge,
     Margin,
     Random,
     ShuffledClusterMargin,
+    ShuffledHedge,
     StochasticMargin,
     UniformCandidates,
-    check_picked,
+    check_drawn,
     describe_options,
     inputs,
     read_embeddings,
@@ -64,6 +68,7 @@ PAIR_STRATEGIES: dict[str, type[Any]] = {
     "cluster-margin-pairs": ClusterMarginPairs,
     "margin": Margin,
     "stochastic-margin": StochasticMargin,
+    "hedge": Hedge,
     "badge": Badge,
     "coreset": CoreSet,
     "random": Random,
@@ -73,6 +78,7 @@ PAIR_STRATEGIES: dict[str, type[Any]] = {
     "uniform-candidate-pairs": UniformCandidatePairs,
     "cluster-margin-informed": InformedClusterMargin,
     "random-informed": InformedRandom,
+    "hedge-shuffled": ShuffledHedge,
 }
 TWO_STEPS = (ClusterMargin, CoreSet)  # the first two controls as well, which are kinds of ClusterMargin
 OVER_PAIRS = (Margin, StochasticMargin, Badge, Random)  # they treat the pairs as a pool of rows
@@ -154,7 +160,7 @@ def select_pairs(
             closed.require(k)
         view = look(given, closed, wanted, getattr(chosen, "row_margin", None) or row_margins.DEFAULT)
         report("selecting", 0.5)
-        index = pick(name, chosen, view, min(k, closed.available), seed, allow_short)
+        index, weights = pick(name, chosen, view, min(k, closed.available), seed, allow_short)
     settings = {"options": describe_options(chosen), "k": k, "n": len(given.pairs)}
     settings |= closed.describe()
     settings["inputs"] = inputs.describe_inputs({**sources, "labeled": labeled})
@@ -163,19 +169,21 @@ def select_pairs(
     clusters_of_rows = None if view.clusters is None else view.clusters[rows]
     return PairBatch(
         rows, classes, index, name, seed, given.named.take_ids(rows), _take_margins(given, view, index),
-        clusters_of_rows, settings,
+        clusters_of_rows, settings, weights,
     )  # fmt: skip
 
 
 def pick(
     name: str, chosen: Callable[..., Any], view: PairView, k: int, seed: int, allow_short: bool
-) -> npt.NDArray[np.int64]:
-    """What the strategy picks, checked."""
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+    """What the strategy picks, checked, and the weights if it has any."""
     rng = np.random.default_rng([STREAM, seed])
     if k == 0:
         picked: Any = np.zeros(0, np.int64)
     elif isinstance(chosen, TWO_STEPS):
         picked = pick_by_rows(chosen, view, k, rng)
+    elif isinstance(chosen, Hedge):
+        picked = hedge_pairs(chosen, view, k, rng)
     else:
         picked = chosen(view.flat if isinstance(chosen, OVER_PAIRS) else view, k, rng)
     if isinstance(chosen, ClusterMarginPairs) and len(picked) < k:
@@ -185,7 +193,7 @@ def pick(
                 "loosen them, try another seed, or pass allow_short=True (--allow-short) to take what is there"
             )
         k = len(picked)
-    return check_picked(picked, view.flat, k, name, kind="pair")
+    return check_drawn(picked, view.flat, k, name, kind="pair")
 
 
 def _take_margins(given: Given, view: PairView, index: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | None:
@@ -302,6 +310,8 @@ def _check_needs(name: str, chosen: Any, given: Given) -> frozenset[str]:
     needs = frozenset(declared)
     if isinstance(chosen, ClusterMargin):
         needs = needs - {"margins"} | {"row_margins"}
+    elif isinstance(chosen, Hedge):
+        needs = needs | {"probabilities"}
     for need in sorted(needs - known):
         raise InputError(f"strategy {name!r} needs {need}: {GIVEN_AS.get(need, 'known: ' + ', '.join(GIVEN_AS))}")
     return needs

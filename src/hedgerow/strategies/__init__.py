@@ -1,8 +1,8 @@
 """Which rows to label next: `select`, and one module per strategy.
 
-A strategy is anything callable as strategy(view, k, rng) -> k distinct unlabeled rows. It may declare what it needs in
-an attribute `needs`, a set of "margins", "probabilities", "embeddings", "clusters"; a strategy that declares nothing
-gets everything that is given. `select` checks the inputs and what the strategy returns.
+A strategy is anything callable as strategy(view, k, rng) -> k distinct unlabeled rows, or `Drawn`: rows and weights. It
+may declare what it needs in an attribute `needs`, a set of "margins", "probabilities", "embeddings", "clusters"; a
+strategy that declares nothing gets everything that is given. `select` checks the inputs and what the strategy returns.
 """
 
 import os
@@ -21,25 +21,29 @@ from hedgerow.progress import Progress, watch
 from hedgerow.strategies import inputs
 from hedgerow.strategies.badge import Badge
 from hedgerow.strategies.cluster_margin import ClusterMargin, refuse_row_margin
-from hedgerow.strategies.controls import ShuffledClusterMargin, UniformCandidates
+from hedgerow.strategies.controls import ShuffledClusterMargin, ShuffledHedge, UniformCandidates
 from hedgerow.strategies.coreset import CoreSet
+from hedgerow.strategies.hedge import Hedge
 from hedgerow.strategies.inputs import Closed, Joined
 from hedgerow.strategies.margin import Margin, StochasticMargin
 from hedgerow.strategies.options import make as make_known
 from hedgerow.strategies.random import Random
 from hedgerow.strategies.uncertainty import Entropy, LeastConfidence
-from hedgerow.strategies.view import View
+from hedgerow.strategies.view import Drawn, View
 
 __all__ = [
     "STRATEGIES",
     "Badge",
     "ClusterMargin",
     "CoreSet",
+    "Drawn",
     "Entropy",
+    "Hedge",
     "LeastConfidence",
     "Margin",
     "Random",
     "ShuffledClusterMargin",
+    "ShuffledHedge",
     "StochasticMargin",
     "UniformCandidates",
     "View",
@@ -52,6 +56,7 @@ STRATEGIES: dict[str, type[Any]] = {
     "cluster-margin": ClusterMargin,
     "margin": Margin,
     "stochastic-margin": StochasticMargin,
+    "hedge": Hedge,
     "badge": Badge,
     "coreset": CoreSet,
     "random": Random,
@@ -59,6 +64,7 @@ STRATEGIES: dict[str, type[Any]] = {
     "least-confidence": LeastConfidence,
     "cluster-margin-shuffled": ShuffledClusterMargin,
     "uniform-candidates": UniformCandidates,
+    "hedge-shuffled": ShuffledHedge,
 }
 GIVEN_AS = {
     "margins": "pass probabilities=... or margins=... or logits=...",
@@ -133,7 +139,7 @@ def select(
         report("selecting", 0.8)
         taken = min(k, closed.available)
         picked = chosen(view, taken, np.random.default_rng([STREAM, seed])) if taken else np.zeros(0, np.int64)
-        rows = check_picked(picked, view, taken, name)
+        rows, weights = check_drawn(picked, view, taken, name)
     settings = {"options": describe_options(chosen), "k": k, "n": joined.n}
     settings |= closed.describe()
     settings["inputs"] = inputs.describe_inputs({**sources, "labeled": labeled})
@@ -145,6 +151,7 @@ def select(
         None if view.margins is None else view.margins[rows],
         None if view.clusters is None else view.clusters[rows],
         settings,
+        weights,
     )
 
 
@@ -258,6 +265,7 @@ def look(given: Joined, closed: Closed, wanted: frozenset[str]) -> View:
         embeddings,
         None if clusters is None else given.arrange("clusters", clusters, 0),
         absent=closed.absent,
+        classes=next((given.inputs[name].data.width for name in ("probabilities", "logits") if name in given), None),
     )
 
 
@@ -313,6 +321,19 @@ def read_embeddings(matrix: pool.Matrix) -> npt.NDArray[Any]:
 
 
 # Results.
+
+
+def check_drawn(
+    picked: Any, view: View, k: int, name: str, *, kind: str = "row"
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+    """What a strategy returned as (rows, their weights if it has any), checked."""
+    if not isinstance(picked, Drawn):
+        return check_picked(picked, view, k, name, kind=kind), None
+    rows = check_picked(picked.rows, view, k, name, kind=kind)
+    weights = np.asarray(picked.weights, np.float64)
+    if weights.shape != rows.shape or not (np.isfinite(weights) & (weights > 0)).all():
+        raise InputError(f"what strategy {name!r} returned needs one weight above 0 for each of its {k:,} {kind}s")
+    return rows, weights
 
 
 def check_picked(rows: Any, view: View, k: int, name: str, *, kind: str = "row") -> npt.NDArray[np.int64]:

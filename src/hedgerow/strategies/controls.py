@@ -1,9 +1,10 @@
-"""Controls of Cluster-Margin: the same strategy without the idea that it is credited for. Not in the paper.
+"""Controls of strategies with clusters: the same without the idea that they are credited for. Not in the paper.
 
 A strategy that uses clusters also thins out the lowest margins, because its candidates are several times the batch.
 What clusters contribute is the difference from a control that thins out the same candidates without them:
 
 - `ShuffledClusterMargin` lacks what the clusters know about the pool. Their number and their sizes are the same.
+- `ShuffledHedge` is the same for `Hedge`.
 - `UniformCandidates` lacks the clusters and the round-robin over them.
 
 Controls for pairs are in `pairs/controls.py`.
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from hedgerow.kernels import freeze
 from hedgerow.kernels.lowest import gather
 from hedgerow.strategies.cluster_margin import ClusterMargin
+from hedgerow.strategies.hedge import Hedge
 from hedgerow.strategies.ranking import cut
 from hedgerow.strategies.view import View
 
@@ -33,6 +35,18 @@ class ShuffledClusterMargin(ClusterMargin):
     def __call__(self, view: View, k: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         assert view.clusters is not None
         return super().__call__(replace(view, clusters=permute_labels(view.clusters, rng)), k, rng)
+
+
+@dataclass(frozen=True)
+class ShuffledHedge(Hedge):
+    """`Hedge` with the cluster labels permuted over the rows of the pool: a control without their content.
+
+    The permutation is that of `ShuffledClusterMargin`. Time and memory as for `Hedge`, and 4 bytes per row.
+    """
+
+    def arrange(self, clusters: npt.NDArray[np.int32], rng: np.random.Generator) -> npt.NDArray[np.int32]:
+        """The labels in a random order."""
+        return permute_labels(clusters, rng)
 
 
 @dataclass(frozen=True)

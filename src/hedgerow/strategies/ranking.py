@@ -48,14 +48,19 @@ def take_lowest_keys(keys: npt.NDArray[np.uint32], view: View, k: int) -> npt.ND
     return rows[np.argsort(keys[rows], kind="stable")]
 
 
-def draw_arrivals(margins: npt.NDArray[np.float32], power: float, rng: np.random.Generator) -> npt.NDArray[np.uint32]:
-    """Keys (n,) whose k lowest, in order, are k draws without replacement with weight (1 - margin)^power."""
+def refuse_large_margins(margins: npt.NDArray[np.float32]) -> None:
+    """Raises `InputError` for margins that are not differences of probabilities."""
     if len(margins) and margins.max() > MOST_MARGIN:
         row = int(margins.argmax())
         raise InputError(
             f"margins holds {margins[row]:g} in row {row}: a draw by margin needs margins of probabilities, 0 to 1 "
             "(those of logits are larger)"
         )
+
+
+def draw_arrivals(margins: npt.NDArray[np.float32], power: float, rng: np.random.Generator) -> npt.NDArray[np.uint32]:
+    """Keys (n,) whose k lowest, in order, are k draws without replacement with weight (1 - margin)^power."""
+    refuse_large_margins(margins)
     key = rng.integers(0, 2**64, dtype=np.uint64)
     arrivals = np.empty(len(margins), np.float32)
 

@@ -16,13 +16,24 @@ NO_MASK = freeze(np.zeros(0, np.bool_))  # what kernels take if nothing is label
 
 
 @dataclass(frozen=True, eq=False)
+class Drawn:
+    """What a strategy may return instead of rows, if it drew them with known probabilities.
+
+    rows: int64 (k,), in pick order. weights: float64 (k,), 1 / the probability with which each row was picked.
+    """
+
+    rows: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """A pool of n rows; what was not given, or not needed, is None.
 
     labeled: bool (n,), the rows that may not be picked: labeled ones, and others without predictions, which `absent`
     marks. margins: float32 (n,), finite, >= 0 and without negative zeros. probabilities (n, C) and embeddings (n, d):
     float16, float32 or float64, perhaps a memmap. clusters: int32 (n,), 0 or more. owners: int64 (n,), where several
-    rows share an embedding: the row of the embeddings for each.
+    rows share an embedding: the row of the embeddings for each. classes: how many the model predicts, if known.
     """
 
     n: int
@@ -33,6 +44,7 @@ class View:
     clusters: npt.NDArray[np.int32] | None = None
     owners: npt.NDArray[np.int64] | None = None
     absent: npt.NDArray[np.bool_] | None = None
+    classes: int | None = None
 
     @cached_property
     def unlabeled_count(self) -> int:
