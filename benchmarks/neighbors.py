@@ -34,12 +34,12 @@ def pin(cores):
 
 def search_by_cells(points, k, more, threads):
     """The lists in the pool's order: the first neighbor search of `linkage`, `more` times as many pairs, no reach."""
-    from hedgerow.clustering import hac, layout
+    from hedgerow.clustering import layout
     from hedgerow.clustering.merges import Active
     from hedgerow.machine import team as use_team
 
     n = len(points)
-    search = layout.Search(k, more * hac.PAIRS, exact=False, seed=SEED)
+    search = layout.Search(k, more * layout.PAIRS, exact=False, seed=SEED)
     with use_team(threads) as team:
         pool = Active(np.arange(n), points, np.full(n, 0.5, np.float32), np.ones(n, np.int64))
         active, cells = layout.sort_clusters(pool, search, team)

@@ -108,6 +108,35 @@ def farthest_first(points, centers, k, first=None):
     return chosen
 
 
+def typiclust(points, groups, labeled, k, neighbors=20, least_size=5):
+    """TypiClust's selection as in the authors' code: k times the most typical unlabeled row of the next group.
+
+    Groups of up to `least_size` rows are visited when all others are exhausted, which the code leaves open.
+    """
+    left = {group: [row for row in np.flatnonzero(groups == group) if not labeled[row]] for group in set(groups)}
+    sizes = {group: (groups == group).sum() for group in left}
+    order = sorted(left, key=lambda group: (labeled[groups == group].sum(), -sizes[group], group))
+    picked = []
+    for wanted in (True, False):
+        turn = [group for group in order if (sizes[group] > least_size) == wanted]
+        while len(picked) < k and any(left[group] for group in turn):
+            for group in turn:
+                if left[group] and len(picked) < k:
+                    row = most_typical(points, left[group], min(neighbors, len(left[group]) // 2))
+                    left[group].remove(row)
+                    picked.append(row)
+    return picked
+
+
+def most_typical(points, rows, neighbors):
+    """The row with the smallest mean distance from its nearest neighbors among the others; ties by lowest row."""
+    means = []
+    for row in rows:
+        distances = sorted(np.linalg.norm(points[row] - points[other]) for other in rows if other != row)
+        means.append(np.mean(distances[: max(1, neighbors)]) if distances else 0.0)
+    return rows[int(np.argmin(means))]
+
+
 def graph_linkage(edges, n, threshold):
     """Average linkage on a graph {(a, b): weight}: merge the two clusters whose edges have the lowest mean.
 

@@ -219,6 +219,18 @@ def test_every_strategy_by_name(files: Path, run: Run, strategy: str) -> None:
     assert table.column_names[-2 - len(weights) :] == ["cluster", *weights, "pick"]
 
 
+@pytest.mark.parametrize("strategy", ["coreset", "typiclust", "random"])
+def test_strategies_that_need_no_predictions(files: Path, run: Run, strategy: str) -> None:
+    command = ["select", "--strategy", strategy, "--embeddings", "pool.npy", "-k", 20, "-o", "batch.parquet"]
+    assert run(*command).code == 0
+    expected = hr.select(strategy, 20, embeddings=np.load("pool.npy")).rows
+    assert hr.Batch.load("batch.parquet").rows.tolist() == expected.tolist()
+    answer = run(*command, "--logits", "--force")
+    assert (answer.code, "--logits needs PREDICTIONS" in answer.error) == (1, True)
+    answer = run("select", "--embeddings", "pool.npy", "-k", 20, "-o", "other.parquet")
+    assert (answer.code, "'cluster-margin' needs clusters" in answer.error) == (1, True)
+
+
 def test_the_help_names_every_strategy(files: Path, run: Run) -> None:
     shown = re.sub(r"-\n +", "-", run("select", "--help").out)  # a line may end behind a hyphen of a name
     for strategy in [*hr.STRATEGIES, *hr.PAIR_STRATEGIES]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hedgerow
 from campaigns import CLASSES, Make, N
 from hedgerow import Campaign, CampaignError, InputError, Pairs, PoolExhaustedError
 from hedgerow.campaign.answers import Answer
@@ -65,8 +66,6 @@ def test_one_seed_gives_one_batch_whatever_else_is_open(make: Make, tmp_path: Pa
 
 
 def test_the_picks_are_those_of_select(make: Make) -> None:
-    import hedgerow
-
     campaign = make()
     campaign.predict(chances())
     holdout = np.array(sorted(rows_of(campaign, 1)))
@@ -74,12 +73,26 @@ def test_the_picks_are_those_of_select(make: Make) -> None:
     assert picked == hedgerow.select("margin", 15, probabilities=chances(), labeled=holdout).rows.tolist()
 
 
-@pytest.mark.parametrize("strategy", ["cluster-margin", "badge", "coreset", "entropy", "random", "spread"])
+@pytest.mark.parametrize("strategy", ["cluster-margin", "badge", "coreset", "typiclust", "entropy", "random", "spread"])
 def test_strategies_by_name(make: Make, strategy: str) -> None:
     campaign = make()
     campaign.predict(chances())
     assert len(rows_of(campaign, campaign.next(7, strategy=strategy))) == 7
     assert campaign.status().batches[1]["strategy"] == strategy
+
+
+@pytest.mark.parametrize("strategy", ["coreset", "typiclust"])
+def test_strategies_on_embeddings_alone_choose_a_first_batch(make: Make, strategy: str) -> None:
+    """The holdout is never picked, and is no label either: the choice is that of a pool without it."""
+    campaign = make()
+    holdout = np.array(sorted(rows_of(campaign, 1)))
+    picked = campaign.batch(campaign.next(6, strategy=strategy, seed=2))["row"]
+    assert campaign.status().batches[1]["kind"] == "cold"
+    rest = np.setdiff1d(np.arange(N), holdout)
+    embeddings = np.random.default_rng(1).normal(size=(N, 4)).astype(np.float32)
+    assert set(picked) <= set(rest)
+    alone = hedgerow.select(strategy, 6, embeddings=embeddings[rest], seed=2)
+    assert picked.tolist() == rest[alone.rows].tolist()
 
 
 def test_strategies_have_options_and_need_a_model(make: Make) -> None:

@@ -269,6 +269,7 @@ def test_what_a_strategy_returns_is_checked(returned, message):
         ("badge", "embeddings", "'badge' needs embeddings: pass embeddings"),
         ("badge", "probabilities", "'badge' needs probabilities: pass probabilities"),
         ("coreset", "embeddings", "'coreset' needs embeddings"),
+        ("typiclust", "embeddings", "'typiclust' needs embeddings"),
         ("entropy", "probabilities", "'entropy' needs probabilities"),
         ("least-confidence", "probabilities", "'least-confidence' needs probabilities"),
     ],
@@ -364,6 +365,10 @@ def test_unknown_needs_are_refused(given):
         (lambda: hr.Badge(first="largest"), "unknown first 'largest': did you mean 'largest-norm'"),
         (lambda: hr.CoreSet(partitions=0), "partitions must be at least 1"),
         (lambda: hr.CoreSet(split_labeled=1), "split_labeled must be True or False, got 1"),
+        (lambda: hr.TypiClust(neighbors=0), "neighbors must be at least 1"),
+        (lambda: hr.TypiClust(most_groups=2.5), "most_groups must be a whole number"),
+        (lambda: hr.TypiClust(least_size=-1), "least_size must be at least 0"),
+        (lambda: hr.TypiClust(metric="l2"), "unknown metric 'l2'"),
         (lambda: hr.CoreSet(metric="cosin"), "unknown metric 'cosin': did you mean 'cosine'"),
     ],
 )
@@ -501,6 +506,7 @@ def test_without_a_power_cluster_margin_is_the_paper(given):
 # Hard data for BADGE and CoreSet.
 
 DIVERSE = [hr.Badge(), hr.Badge(first="random"), hr.CoreSet(), hr.CoreSet(metric="cosine")]
+LAYOUTS = [*DIVERSE, hr.TypiClust(), hr.TypiClust(metric="euclidean")]
 
 
 @pytest.mark.parametrize("strategy", DIVERSE)
@@ -547,7 +553,7 @@ def test_lengths_beyond_float32_are_refused(name, given):
         hr.select(name, 5, **given)
 
 
-@pytest.mark.parametrize("strategy", DIVERSE)
+@pytest.mark.parametrize("strategy", LAYOUTS)
 def test_how_the_arrays_lie_in_memory_changes_nothing(strategy, given):
     """float64, float16, columns first, read-only: the same numbers, the same rows."""
     given["embeddings"] = given["embeddings"].astype(np.float16).astype(np.float32)

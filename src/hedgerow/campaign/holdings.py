@@ -95,9 +95,7 @@ class Holdings:
         """What the contents are: "text" or "uri", None if there are none."""
         return next((name for name in CONTENTS if name in self._table.types), None)
 
-    def take(
-        self, rows: Numbers, *, contents: bool = True
-    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.object_] | None]:
+    def take(self, rows: Numbers, *, contents: bool = True) -> tuple[npt.NDArray[Any], npt.NDArray[np.object_] | None]:
         """(ids, texts or uris if they are wanted and there are any) of some rows; an empty text where there is none."""
         wanted = [self.content] if contents and self.content is not None else []
         ids = np.empty(len(rows), self.ids.dtype)

@@ -32,7 +32,8 @@ from hedgerow.campaign.tables import CLOSED, GOLD, LIVE, OPEN, PLANNING, QUEUED,
 from hedgerow.errors import CampaignError, InputError
 from hedgerow.pairs import PAIR_STRATEGIES, select_pairs
 from hedgerow.progress import Progress
-from hedgerow.strategies import STRATEGIES, Hedge, describe_options, find_needs, make, select
+from hedgerow.strategies import FROM_PREDICTIONS, STRATEGIES, Hedge, describe_options, find_needs, make, resolve, select
+from hedgerow.strategies.cluster_margin import refuse_row_margin
 
 Numbers = npt.NDArray[np.int64]
 CHUNK = 20_000  # tasks per transaction: a tenth of a second, in which annotators wait
@@ -40,7 +41,7 @@ HOLD_SECONDS = 60  # a planner that has not written for so long is taken for dea
 WAIT_SECONDS = 0.05
 MOST_REPEATS = 20
 RELABEL = "relabel"  # the kind of batches about given rows
-COLD = ("spread", "random")  # strategies that need no model
+COLD = ("spread", "random")  # strategies that use no model even if there is one
 DOUBLE_STREAM = 0xD0B1E  # sets the draw of doubled tasks apart from other draws with the same seed
 TASK_COLUMNS = ("batch", "pick", "row", "class", "wanted", "given", "state")
 
@@ -122,7 +123,7 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
             raise _RacedError  # rows are not all here yet, or not all known
         generation = int(db.read_meta(connection, "generation") or 0)
         basis = db.last_event(connection)
-        closed = find_closed(connection, holdings)
+        closed, apart = find_closed(connection, holdings), find_apart(connection, holdings)
         row = find_model(connection, wish.model)
         predictions, whole = (None, None) if row is None else load_predictions(connection, shelf, holdings, row)
     known = PAIR_STRATEGIES if holdings.kind == PAIRS else STRATEGIES
@@ -130,11 +131,6 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
     if isinstance(strategy, str):
         checks.option(strategy, "strategy", dict.fromkeys([*known, *COLD]))
     cold = isinstance(strategy, str) and strategy in COLD
-    if not cold and predictions is None:
-        raise CampaignError(
-            f"the strategy {strategy!s} needs a model: register predictions with `hedgerow campaign predict`, or use "
-            f"{' or '.join(COLD)}"
-        )
     inputs: dict[str, Any] = {}
     if strategy == "spread":
         chosen: Any = _spread_pairs if holdings.kind == PAIRS else _spread
@@ -143,9 +139,15 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
         chosen = make(strategy, wish.options, known) if isinstance(strategy, str) else strategy
         if isinstance(chosen, Hedge):
             chosen = count_labels(database, holdings, chosen)
-        if predictions is not None:
-            inputs = _gather(holdings, find_needs(chosen, known), predictions, whole)
+        needs = find_needs(chosen, known)
+        if predictions is None:
+            cold = True
+            inputs = _gather_cold(holdings, strategy, needs, known)
+        else:
+            inputs = _gather(holdings, needs, predictions, whole)
             if not cold:
+                if holdings.kind != PAIRS:
+                    apart |= ~(predictions.known | closed)
                 closed |= ~predictions.known
     common: dict[str, Any] = {
         "labeled": closed,
@@ -154,14 +156,14 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
         "progress": wish.progress,
     }
     settings = {"options": describe_options(chosen), "k": wish.k, "answers": wish.answers, "double": wish.double}
-    name = strategy if isinstance(strategy, str) else ""
+    name = strategy if isinstance(strategy, str) else resolve(strategy, known)[0]
     model = None if cold or row is None else row.id
     if holdings.kind == PAIRS:
         pairs = select_pairs(chosen, wish.k, pairs=holdings.pairs, **inputs, **common)
-        rows, classes, name = pairs.rows, pairs.classes.astype(np.int64), name or pairs.strategy
+        rows, classes = pairs.rows, pairs.classes.astype(np.int64)
     else:
-        batch = select(chosen, wish.k, **inputs, **common)
-        rows, classes, name = batch.rows, np.full(len(batch), WHOLE_ROW, np.int64), name or batch.strategy
+        batch = select(_set_apart(chosen, apart), wish.k, **inputs, **common)
+        rows, classes = batch.rows, np.full(len(batch), WHOLE_ROW, np.int64)
     return Choice(rows, classes, "cold" if cold else "pick", name, settings, model, basis, generation)
 
 
@@ -188,6 +190,22 @@ def _default(holdings: Holdings, has_model: bool) -> str:
     return "spread" if holdings.clustered else "random"
 
 
+def _gather_cold(holdings: Holdings, strategy: Any, needs: frozenset[str], known: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a strategy while there is no model; an error if it cannot do without."""
+    if needs & FROM_PREDICTIONS:
+        free = [name for name in known if not find_needs(name, known) & FROM_PREDICTIONS]
+        raise CampaignError(
+            f"the strategy {strategy!s} needs a model: register predictions with `hedgerow campaign predict`, or use "
+            f"{', '.join(sorted({*free, *COLD}))}"
+        )
+    inputs: dict[str, Any] = {}
+    if "clusters" in needs:
+        inputs["clusters"] = _require(holdings.labels, str(strategy), "clusters")
+    if "embeddings" in needs:
+        inputs["embeddings"] = _require(holdings.embeddings, str(strategy), "embeddings")
+    return inputs
+
+
 def _gather(holdings: Holdings, needs: frozenset[str], predictions: Any, whole: Any) -> dict[str, Any]:
     """The inputs that a strategy needs, in the order of the pool."""
     inputs: dict[str, Any] = {}
@@ -202,6 +220,18 @@ def _gather(holdings: Holdings, needs: frozenset[str], predictions: Any, whole: 
     if "margins" in needs or not needs:
         inputs["margins"] = np.where(predictions.known, predictions.margin, np.float32(1))
     return inputs
+
+
+def _set_apart(strategy: Any, apart: npt.NDArray[np.bool_]) -> Any:
+    """The strategy on a view whose rows `apart` count as closed, but not as labeled."""
+    refuse_row_margin(strategy)
+
+    def choose(view: Any, k: int, rng: np.random.Generator) -> Any:
+        return strategy(replace(view, absent=apart), k, rng)
+
+    if hasattr(strategy, "needs"):
+        choose.needs = strategy.needs  # type: ignore[attr-defined]
+    return choose
 
 
 def _require(value: Any, strategy: str, what: str) -> Any:
@@ -234,17 +264,22 @@ def _first_of_each(groups: npt.NDArray[Any]) -> Numbers:
     return np.argsort(rank, kind="stable")
 
 
+def find_apart(connection: sa.Connection, holdings: Holdings) -> npt.NDArray[np.bool_]:
+    """The rows of the holdout, which no model is trained on, and retired ones: closed, whatever their labels."""
+    apart = np.zeros(holdings.n, np.bool_)
+    holdout = "SELECT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout'"
+    for query in (holdout, "SELECT row FROM retired"):
+        apart[_column(connection, query)] = True
+    return apart
+
+
 def find_closed(connection: sa.Connection, holdings: Holdings) -> npt.NDArray[np.bool_]:
     """The rows (or pairs) that are no candidates: waiting, with a verdict, retired, in the holdout."""
-    holdout = _column(connection, "SELECT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout'")
-    gone = _column(connection, "SELECT row FROM retired")
     taken = connection.execute(
         sa.text(f"SELECT row, class FROM task WHERE state < {SETTLED} UNION ALL SELECT row, class FROM verdict")
     ).all()
     rows = np.fromiter((row[0] for row in taken), np.int64, len(taken))
-    whole = np.zeros(holdings.n, np.bool_)
-    whole[holdout] = True
-    whole[gone] = True
+    whole = find_apart(connection, holdings)
     if holdings.kind != PAIRS:
         whole[rows] = True
         return whole

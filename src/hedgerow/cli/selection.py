@@ -16,7 +16,7 @@ WORTH_ESTIMATING = 10.0  # seconds: the estimate of shorter work is not printed
 # Written out, because importing them would take longer than `--help`; a test compares them with the originals.
 STRATEGY_NAMES = (
     "cluster-margin", "margin", "stochastic-margin", "hedge", "entropy", "least-confidence", "badge", "coreset",
-    "random", "cluster-margin-shuffled", "uniform-candidates", "hedge-shuffled",
+    "typiclust", "random", "cluster-margin-shuffled", "uniform-candidates", "hedge-shuffled",
 )  # fmt: skip
 PAIR_STRATEGY_NAMES = (  # in addition, with --pairs
     "cluster-margin-pairs", "cluster-margin-pairs-shuffled", "uniform-candidate-pairs", "cluster-margin-informed",
@@ -167,14 +167,6 @@ def assign(
 
 
 def select(
-    predictions: Annotated[
-        str,
-        typer.Argument(
-            metavar="PREDICTIONS",
-            help="Probabilities or margins of the pool, or of a part of it (with --pairs: probabilities, one per row "
-            f"and class or one per pair): {FORMS}.",
-        ),
-    ],
     k: Annotated[int, typer.Option("-k", help="Number of rows to select; with --pairs: of pairs.")],
     out: Annotated[
         str,
@@ -185,6 +177,14 @@ def select(
             help=f"File to write, with id, row, class, pair, margin, cluster, weight (as known), pick: {OUTPUTS}",
         ),
     ],
+    predictions: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PREDICTIONS]",
+            help="Probabilities or margins of the pool, or of a part of it (with --pairs: probabilities, one per row "
+            f"and class or one per pair): {FORMS}. Not needed by strategies that use embeddings alone.",
+        ),
+    ] = None,
     pairs: Annotated[
         str | None,
         typer.Option(
@@ -214,7 +214,9 @@ def select(
             "file, or .npy of positions in it.",
         ),
     ] = None,
-    embeddings: Annotated[str | None, typer.Option(metavar="FILE", help="Embeddings, for badge and coreset.")] = None,
+    embeddings: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Embeddings, for badge, coreset and typiclust.")
+    ] = None,
     margin_factor: Annotated[
         float | None, typer.Option(help="cluster-margin: number of candidates, in multiples of k. Default: 10.")
     ] = None,
@@ -275,6 +277,8 @@ def select(
         "margin_factor": margin_factor, "power": power, "partitions": partitions, "split_labeled": split_labeled,
         "by_class": by_class, "per_row": per_row, "class_quota": class_quota,
     }  # fmt: skip
+    if logits and predictions is None:
+        raise InputError("--logits needs PREDICTIONS, the file with the logits")
     options = _merge_options(shorthands, parse_settings(settings or ()))
     chooser = make(strategy, options, STRATEGIES if pairs is None else PAIR_STRATEGIES)
     shared: dict[str, Any] = {

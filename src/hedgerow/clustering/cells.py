@@ -84,14 +84,27 @@ def refine_centers(
     rng: np.random.Generator,
     find_nearest: Callable[[Floats, Floats], npt.NDArray[np.int32]] | None = None,
 ) -> Floats:
-    """Lloyd's algorithm from `count` random rows; a center that loses all its rows is not moved."""
-    find_nearest = find_nearest or nearest_centers
+    """Lloyd's algorithm from `count` random rows."""
     centers = rows[np.sort(rng.choice(len(rows), count, replace=False))].copy()
-    for _ in range(ITERATIONS):
+    return move_centers(rows, centers, find_nearest or nearest_centers, ITERATIONS)
+
+
+def move_centers(
+    rows: Floats, centers: Floats, find_nearest: Callable[[Floats, Floats], npt.NDArray[np.int32]], iterations: int
+) -> Floats:
+    """Lloyd's steps from these centers, which are overwritten; one that loses all its rows is not moved.
+
+    Ends early when nothing changes.
+    """
+    before = None
+    for _ in range(iterations):
         group = find_nearest(rows, centers)
+        if before is not None and np.array_equal(group, before):
+            break
+        before = group
         sums = np.zeros(centers.shape)
         add_rows(rows, group, sums)
-        counts = np.bincount(group, minlength=count)
+        counts = np.bincount(group, minlength=len(centers))
         held = counts > 0
         centers[held] = sums[held] / counts[held, None]
     return centers

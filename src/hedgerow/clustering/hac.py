@@ -30,7 +30,7 @@ import numpy.typing as npt
 from hedgerow import __version__, checks, machine, pool
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
 from hedgerow.clustering.growth import FINEST, ROUNDING, STATE_FORMAT, Goal, Run, grow, largest_half, settle
-from hedgerow.clustering.layout import Search
+from hedgerow.clustering.layout import PAIRS, Search
 from hedgerow.clustering.methods import Certified, Exact, Method, read_method
 from hedgerow.clustering.vectors import Vectors, open_vectors
 from hedgerow.errors import HedgerowWarning, InputError
@@ -43,7 +43,6 @@ METRICS = ("cosine", "sqeuclidean", "euclidean")
 METHODS: dict[str, type[Method]] = {"exact": Exact, "certified": Certified}
 MOST_QUADRATIC = 20_000  # points; scipy holds n^2 / 2 float64 distances twice: 3 GiB at this size
 REVERSE = 1.2  # reverse entries per entry of a neighbor list (on clustered pools)
-PAIRS = 4.7  # pairs of cells compared per cell: finds 95% of the neighbors at a million rows
 
 
 @dataclass(frozen=True)

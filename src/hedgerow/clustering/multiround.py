@@ -22,7 +22,7 @@ import numpy.typing as npt
 from hedgerow.clustering import hac
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, make_monotone
 from hedgerow.clustering.growth import FINEST, largest_half
-from hedgerow.clustering.layout import Layout, Search, search_neighbors, sort_clusters, sort_points
+from hedgerow.clustering.layout import PAIRS, Layout, Search, search_neighbors, sort_clusters, sort_points
 from hedgerow.clustering.merges import Active, Lists, link_lists
 from hedgerow.clustering.methods import Multiround
 from hedgerow.clustering.neighbors import Neighbors
@@ -60,7 +60,7 @@ class Plan:
 
 def grow_in_rounds(vectors: Vectors, method: Multiround, job: hac.Job) -> Dendrogram:
     """The merges of all rounds as a tree; cut at its top (or at the threshold) it gives the clusters."""
-    search = Search(int(method.neighbors), hac.PAIRS, False, job.seed)
+    search = Search(int(method.neighbors), PAIRS, False, job.seed)
     rounds = min(int(method.rounds), max(1, len(vectors)))  # n rounds make one merge each
     most = job.cut.most_clusters(len(vectors))
     if most is None:

@@ -28,6 +28,7 @@ from hedgerow.strategies.inputs import Closed, Joined
 from hedgerow.strategies.margin import Margin, StochasticMargin
 from hedgerow.strategies.options import make as make_known
 from hedgerow.strategies.random import Random
+from hedgerow.strategies.typiclust import TypiClust
 from hedgerow.strategies.uncertainty import Entropy, LeastConfidence
 from hedgerow.strategies.view import Drawn, View
 
@@ -45,6 +46,7 @@ __all__ = [
     "ShuffledClusterMargin",
     "ShuffledHedge",
     "StochasticMargin",
+    "TypiClust",
     "UniformCandidates",
     "View",
     "find_needs",
@@ -59,6 +61,7 @@ STRATEGIES: dict[str, type[Any]] = {
     "hedge": Hedge,
     "badge": Badge,
     "coreset": CoreSet,
+    "typiclust": TypiClust,
     "random": Random,
     "entropy": Entropy,
     "least-confidence": LeastConfidence,
