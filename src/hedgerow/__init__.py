@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         select_pairs,
     )
     from hedgerow.scores import entropies, least_confidences, margins
+    from hedgerow.starting import Started, start
     from hedgerow.strategies import (
         STRATEGIES,
         Badge,
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "start": "starting",
+    "Started": "starting",
     "embed": "encoders",
     "Embedded": "encoders",
     "linkage": "clustering.hac",
@@ -166,6 +169,7 @@ __all__ = [
     "ShuffledClusterMarginPairs",
     "ShuffledHedge",
     "SimulatedBatch",
+    "Started",
     "StochasticMargin",
     "StoreError",
     "TypiClust",
@@ -184,6 +188,7 @@ __all__ = [
     "margins",
     "select",
     "select_pairs",
+    "start",
     "warm",
 ]
 

@@ -70,6 +70,18 @@ def warm(*, progress: Callable[[str, float], None] | None = None) -> Warmed:
     return Warmed(folders.target if folders.lasting else None, compiled, time.perf_counter() - began)
 
 
+def warm_clustering() -> None:
+    """Compile what clustering embeddings in float32 needs, and nothing else."""
+    rows = np.random.default_rng(0).normal(size=(ROWS, WIDTH)).astype(np.float32)
+    for some in (rows, rows[:SOME]):
+        cluster(some, average_size=3)
+
+
+def is_warm() -> bool:
+    """Whether clustering was compiled before, as far as can be told without compiling."""
+    return any(next(folder.glob("merging.*.nbc"), None) is not None for folder in compiling.find_folders().sources)
+
+
 def _list_calls() -> Iterator[Callable[[], Any]]:
     """Calls that, together, use every kernel with every type it is meant for."""
     rng = np.random.default_rng(0)

@@ -151,8 +151,11 @@ def _find(database: Database, connection: sa.Connection, free: str, facts: dict[
 
 
 def _list_batches(connection: sa.Connection, batch: int | None) -> list[int]:
-    """The open batches that are asked about, oldest first."""
-    sql = "SELECT id FROM batch WHERE state = :live AND kind <> :gold ORDER BY id"
+    """The open batches that are asked about, oldest first; the holdout last, because nothing is learned from it."""
+    sql = (
+        "SELECT id FROM batch WHERE state = :live AND kind <> :gold "
+        "ORDER BY CASE WHEN kind = 'holdout' THEN 1 ELSE 0 END, id"
+    )
     found = [int(number) for number in connection.execute(sa.text(sql), {"live": LIVE, "gold": GOLD}).scalars()]
     if batch is not None and batch not in found:
         raise CampaignError(f"batch {batch} is not open")

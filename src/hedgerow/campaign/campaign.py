@@ -197,6 +197,20 @@ class Campaign:
         return campaign
 
     @staticmethod
+    def is_ready(folder: str | Path, *, database: str | None = None) -> bool:
+        """Whether a folder holds a campaign; not if its `init` was interrupted."""
+        path = Path(folder)
+        if not (path / PAIRED).exists():
+            return False
+        opened = _connect(path, database)
+        try:
+            db.check_revision(opened)
+            with opened.read() as connection:
+                return db.read_meta(connection, "state") == READY
+        finally:
+            opened.close()
+
+    @staticmethod
     def upgrade(folder: str | Path, *, database: str | None = None) -> Upgraded | None:
         """Bring the database of an older release to this one; None if it is. A SQLite file is copied first."""
         opened = replace(_connect(Path(folder), database), who=_find_user())
@@ -733,7 +747,7 @@ def _connect(folder: Path, url: str | None) -> Database:
 def _make_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise CampaignError(f"{folder} is not a folder: name a new or empty one")
-    known = {PAIRED, FILE, f"{FILE}-wal", f"{FILE}-shm", "artifacts", "work"}
+    known = {PAIRED, FILE, f"{FILE}-wal", f"{FILE}-shm", "artifacts", "work", "start"}
     if folder.exists() and any(path.name not in known and not path.name.startswith(".") for path in folder.iterdir()):
         raise CampaignError(f"{folder} is not empty and holds no campaign: name a new or empty folder")
     folder.mkdir(parents=True, exist_ok=True)

@@ -14,10 +14,12 @@ from hedgerow.cli.functions import apply
 from hedgerow.cli.installation import warm
 from hedgerow.cli.scores import margins
 from hedgerow.cli.selection import assign, cluster, select
+from hedgerow.cli.starting import start
 from hedgerow.cli.theory import beta, bridge, label_complexity
 
 __all__ = ["app", "main"]
 
+app.command()(start)
 app.command()(embed)
 app.command()(cluster)
 app.command()(assign)

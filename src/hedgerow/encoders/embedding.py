@@ -219,7 +219,7 @@ def collect(run: Run, files: Files) -> Embedded:
     if rejects:
         write_rejects(files.rejects, rejects)
     with atomic_write(files.rows) as beside:
-        write_rows(beside, run.source.content, _list_kept(run))
+        write_rows(beside, run.source.content, _list_kept(run), run.source.root)
     with atomic_write(files.embeddings) as beside:
         _join(run, beside, n, width)
     found = run.source

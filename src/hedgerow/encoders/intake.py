@@ -23,6 +23,7 @@ from hedgerow.store import atomic_write
 
 TEXT, URI = "text", "uri"
 ROWS, REJECTS = "rows.parquet", "rejects.jsonl"
+ROOT = "hedgerow.root"  # in the metadata of the rows: the folder that uris are relative to
 LOOKED = 1000  # records from which the columns are found
 MOSTLY = 0.9  # the share of values that must look like paths of images
 GROUP_ROWS = 1 << 12
@@ -268,12 +269,12 @@ def _show(text: str) -> str:
 # Files.
 
 
-def write_rows(path: Path, content: str, rows: Iterable[tuple[str, str]]) -> None:
-    """Ids and contents as a Parquet file, in small row groups: ranges of rows are read from it."""
+def write_rows(path: Path, content: str, rows: Iterable[tuple[str, str]], root: Path | None = None) -> None:
+    """Ids and contents as a Parquet file, in small row groups: ranges of rows are read from it. root: of the uris."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema = pa.schema([("id", pa.string()), (content, pa.string())])
+    schema = pa.schema([("id", pa.string()), (content, pa.string())], {} if root is None else {ROOT: str(root)})
     left = iter(rows)
     with pq.ParquetWriter(path, schema, compression="lz4", use_dictionary=False) as writer:
         while some := list(itertools.islice(left, GROUP_ROWS)):
