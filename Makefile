@@ -19,6 +19,11 @@ demo: ## Watch Cluster-Margin, Margin and Random label a pool of digits; writes 
 	@scripts/setup sklearn
 	@$(VENV)/bin/hedgerow demo
 
+.PHONY: desk-demo
+desk-demo: ## From a folder of images to a learning curve: a simulated annotator, two strategies, a page to open
+	@scripts/setup sklearn,start
+	@$(VENV)/bin/python examples/desk_demo.py
+
 .PHONY: test
 test: setup ## Run every test, in as many processes as there are cores, and name the slowest
 	@scripts/setup-browser >/dev/null || test -z "$$CI"
@@ -70,5 +75,5 @@ setup: ## Install what the tests need into the virtual environment
 
 .PHONY: clean
 clean: ## Remove the virtual environment and every cache
-	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis hedgerow-demo.html site
+	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis hedgerow-demo.html desk-demo site
 	find src tests benchmarks docs examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ compiled by another process while embedding runs.
 """
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -21,13 +22,13 @@ from hedgerow import checks, pool
 from hedgerow.campaign.campaign import Campaign
 from hedgerow.campaign.holdings import MULTI_CLASS, check_classes
 from hedgerow.campaign.summaries import Status
-from hedgerow.encoders.embedding import Embedded, embed, name_rows
-from hedgerow.encoders.intake import ROOT, Source, look
+from hedgerow.encoders.embedding import Embedded, embed, name_rejects, name_rows
+from hedgerow.encoders.intake import ROOT, Source, look, read_rejects
 from hedgerow.engines import Engine
 from hedgerow.errors import InputError, StoreError
 from hedgerow.pool.sources import find_file
 from hedgerow.progress import Progress
-from hedgerow.store import atomic_write
+from hedgerow.store import atomic_write, is_temporary
 from hedgerow.store.checkpoints import refuse_damage
 from hedgerow.warming import is_warm
 
@@ -120,9 +121,13 @@ def start(
     )
     _begin(target, notes, begun)
     say(given.note)
-    with compile_meanwhile():
-        made = _embed(target, wanted, given, say)
-    _init(target, begun, made, progress, say)
+    try:
+        with compile_meanwhile():
+            made = _embed(target, wanted, given, say)
+        _init(target, begun, made, progress, say)
+    except InputError:  # nothing to be continued: the source or the options must be others
+        shutil.rmtree(target)
+        raise
     write_notes(target, Notes(**{**asdict(begun), "rejected": made.rejected}))
     return _finish(target, read_notes(target) or begun, batch, seed, progress, say, continued=notes is not None)
 
@@ -216,7 +221,7 @@ def write_notes(folder: Path, notes: Notes) -> None:
 def _begin(folder: Path, held: Notes | None, begun: Notes) -> None:
     """Note what is to be done; a folder that was begun with something else is refused."""
     if held is None:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and not _is_fresh(folder):
             raise StoreError(f"{folder} exists, and start did not make it: name another folder (--folder)")
         try:
             (folder / BEGUN).mkdir(parents=True, exist_ok=True)
@@ -230,6 +235,14 @@ def _begin(folder: Path, held: Notes | None, begun: Notes) -> None:
             f"{folder} was begun with another {' and '.join(differ)}: run it with the same again, delete the folder, "
             "or name another one (--folder)"
         )
+
+
+def _is_fresh(folder: Path) -> bool:
+    """Whether a folder is empty, but for what a start leaves that was killed at once."""
+    if not folder.is_dir():
+        return False
+    held = [path for path in folder.rglob("*") if path != folder / BEGUN]
+    return all(path.parent == folder / BEGUN and is_temporary(path, folder / BEGUN / NOTES) for path in held)
 
 
 # Steps.
@@ -254,8 +267,7 @@ def _embed(folder: Path, wanted: Wanted, given: Given, say: Tell) -> Made:
             progress=wanted.progress,
         )
         say(_describe(made, given.source, time.perf_counter() - began))
-    rejects = target.with_suffix(".rejects.jsonl")
-    rejected = sum(1 for _ in rejects.open("rb")) if rejects.exists() else 0
+    rejected = len(read_rejects(name_rejects(target)))
     # As an array: the campaign then has its own copy, and its folder can be moved as a whole.
     vectors = np.load(target, mmap_mode="r", allow_pickle=False)
     return Made(name_rows(target), vectors, len(vectors), given.source.content, "id", rejected)

@@ -48,8 +48,8 @@ AND {SAID} = {RETRACT}
 FREE_TO_DECIDE = "NOT EXISTS (SELECT 1 FROM lease l WHERE l.task = t.id AND l.until > :now) AND "
 OTHERS = f"{SAID} = {RETRACT}"
 OWN_AS_WELL = f"{SAID} <> {SKIP}"
-# Both databases walk through the index of waiting tasks in pick order and stop at the limit. For that SQLite must see the
-# condition of the index, which makes PostgreSQL sort all of them: it needs the state as a number in the statement.
+# Both databases walk through the index of waiting tasks in pick order and stop at the limit. For that SQLite must see
+# the condition of the index, which makes PostgreSQL sort all of them: it needs the state as a number in the statement.
 FIND = """
 SELECT t.id, t.batch, t."row", t."class" FROM task t
 WHERE t.batch = :batch AND {state} AND {free} ORDER BY t.pick LIMIT :most

@@ -95,7 +95,7 @@ def embed(
         tell(found.note)
     work = target.with_name(target.name + WORK)
     with watch(progress) as report:
-        files = Files(target, name_rows(target), target.with_suffix(".rejects.jsonl"))
+        files = Files(target, name_rows(target), name_rejects(target))
         run = open_run(found, work, encoder, seed, force=force)
         try:
             run_jobs(run, engine, seed, report)
@@ -110,6 +110,11 @@ def embed(
 def name_rows(embeddings: Path) -> Path:
     """The file with the rows of a file of embeddings."""
     return embeddings.with_suffix(".rows.parquet")
+
+
+def name_rejects(embeddings: Path) -> Path:
+    """The file with what was set aside for a file of embeddings."""
+    return embeddings.with_suffix(".rejects.jsonl")
 
 
 def _check_out(out: str | Path, *, force: bool) -> Path:
@@ -212,10 +217,10 @@ def collect(run: Run, files: Files) -> Embedded:
     """The parts as one file, without rows that have no vector; the rows beside it; rejects, if there are any."""
     rejects = read_rejects(run.folder / REJECTS)
     rejects += _list_faults(run, [one.place for one in rejects])
-    n = run.n - sum(len(_read_part(job)["bad"]) for job in run.jobs)
+    n = run.n - sum(len(_read_part(job, "bad")[0]) for job in run.jobs)
     if n == 0:
         raise InputError(f"none of the {run.n:,} {run.source.noun} can be used; the first: {rejects[0].reason}")
-    width = _read_part(run.jobs[0])["vectors"].shape[1]
+    width = _read_part(run.jobs[0], "vectors")[0].shape[1]
     if rejects:
         write_rejects(files.rejects, rejects)
     with atomic_write(files.rows) as beside:
@@ -227,21 +232,22 @@ def collect(run: Run, files: Files) -> Embedded:
     return Embedded(n, width, run.encoder.name, found.content, found.root, len(rejects), found.note, *where)
 
 
-def _read_part(job: Job) -> Any:
-    with refuse_damage(Path(job["path"])):
-        return np.load(job["path"], allow_pickle=False)
+def _read_part(job: Job, *names: str) -> list[npt.NDArray[Any]]:
+    """Some arrays of a range."""
+    with refuse_damage(Path(job["path"])), np.load(job["path"], allow_pickle=False) as held:
+        return [held[name] for name in names]
 
 
-def _find_kept(job: Job, part: Any) -> npt.NDArray[np.int64]:
+def _find_kept(job: Job) -> npt.NDArray[np.int64]:
     """The places of the rows of a range that have a vector."""
-    return np.setdiff1d(np.arange(job["stop"] - job["start"]), part["bad"])
+    return np.setdiff1d(np.arange(job["stop"] - job["start"]), _read_part(job, "bad")[0])
 
 
 def _list_kept(run: Run) -> Iterator[tuple[str, str]]:
     """(id, content) of the rows that have a vector."""
     table = open_rows(run.folder / ROWS)
     for job in run.jobs:
-        kept = _find_kept(job, _read_part(job))
+        kept = _find_kept(job)
         columns = [table.read(column, job["start"], job["stop"])[kept] for column in ("id", run.source.content)]
         yield from zip(*columns, strict=True)
 
@@ -251,10 +257,10 @@ def _list_faults(run: Run, rejected: list[int]) -> list[Reject]:
     table, found = open_rows(run.folder / ROWS), []
     places = np.setdiff1d(np.arange(run.n + len(rejected)), rejected)
     for job in run.jobs:
-        part = _read_part(job)
-        if len(part["bad"]):
+        bad, reasons = _read_part(job, "bad", "reasons")
+        if len(bad):
             names = table.read("id", job["start"], job["stop"])
-            for place, reason in zip(part["bad"].tolist(), part["reasons"].tolist(), strict=True):
+            for place, reason in zip(bad.tolist(), reasons.tolist(), strict=True):
                 found.append(Reject(int(places[job["start"] + place]), reason, names[place]))
     return found
 
@@ -263,13 +269,12 @@ def _join(run: Run, path: Path, n: int, width: int) -> None:
     whole = np.lib.format.open_memmap(path, "w+", np.dtype(np.float32), (n, width))
     filled = 0
     for job in run.jobs:
-        part = _read_part(job)
-        vectors = part["vectors"]
+        (vectors,) = _read_part(job, "vectors")
         if vectors.shape[1] != width:
             raise InputError(
                 f"{run.encoder.name} returned vectors of {width} and of {vectors.shape[1]} numbers: all must be equal"
             )
-        kept = vectors[_find_kept(job, part)]
+        kept = vectors[_find_kept(job)]
         whole[filled : filled + len(kept)] = kept
         filled += len(kept)
     whole.flush()
