@@ -150,3 +150,29 @@ def spoil_texts(texts: list[str]) -> np.ndarray:
     made = count_letters(texts)
     made[2] = np.nan
     return made
+
+
+def kill_at_first_search(job: dict[str, Any]) -> Any:
+    """A search of neighbors whose worker is killed at the first try of one job."""
+    from hedgerow.clustering import workers
+
+    if job["part"] == 1 and touch(str(Path(job["folder"]).parent / "killed")):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return workers.search_cells(job)
+
+
+def kill_at_first_merge(job: dict[str, Any]) -> Any:
+    """Merges of a shard whose worker is killed at the first try of one job."""
+    from hedgerow.clustering import sharding
+
+    if job["part"] == 1 and touch(str(Path(job["folder"]).parents[1] / "killed")):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sharding.merge_shard(job)
+
+
+def refuse_search(job: dict[str, Any]) -> Any:
+    raise InputError("this part is wrong")
+
+
+def fail_search(job: dict[str, Any]) -> Any:
+    raise RuntimeError("the worker is broken")

@@ -54,17 +54,23 @@ def open_shards(
             "an engine reads the pool from files that every worker can open: pass the path of .npy or Parquet files, "
             "not what is in memory"
         )
+    with open_folder(engine, workdir) as (opened, folder):
+        held = {**settings, "version": __version__, "files": [mark_file(file) for file in files]}
+        open_checkpoints(folder, data, held)
+        yield opened, folder
+
+
+@contextmanager
+def open_folder(engine: str | Engine | None, workdir: str | Path | None) -> Iterator[tuple[Engine, Path]]:
+    """The engine, and the folder of a run: `workdir`, or without it a temporary one. It need not exist yet."""
     with use_engine("serial" if engine is None else engine) as opened:
         if workdir is None and opened.is_remote:
             raise InputError(f"{opened.name} needs a folder that all workers share: pass workdir=... (--workdir)")
         with tempfile.TemporaryDirectory(prefix="hedgerow-") as made:
-            folder = Path(made) / "shards" if workdir is None else Path(workdir)
-            held = {**settings, "version": __version__, "files": [_mark_file(file) for file in files]}
-            open_checkpoints(folder, data, held)
-            yield opened, folder.absolute()
+            yield opened, (Path(made) / "shards" if workdir is None else Path(workdir)).absolute()
 
 
-def _mark_file(file: str) -> list[Any]:
+def mark_file(file: str) -> list[Any]:
     """The path, the size and the time of the last change; of a URL the address alone."""
     path = Path(file)
     return [file, path.stat().st_size, path.stat().st_mtime_ns] if path.is_file() else [file]

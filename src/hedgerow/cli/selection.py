@@ -59,6 +59,12 @@ def cluster(
         float | None,
         typer.Option(help="For certified and assign: 1 certifies every merge, larger values are faster. Default: 1.1."),
     ] = None,
+    shard_rows: Annotated[
+        int | None,
+        typer.Option(
+            help="For certified: shards of about this many rows, for pools larger than memory. Default: no shards."
+        ),
+    ] = None,
     zeros: Annotated[
         str, typer.Option(help="Rows of zeros under cosine distance: refuse, or singletons (one cluster each).")
     ] = "refuse",
@@ -70,9 +76,15 @@ def cluster(
     id_column: IdColumn = None,
     seed: Seed = 0,
     threads: Threads = None,
+    engine: Engine = None,
     workdir: Annotated[
-        Path | None, typer.Option(help="Folder for finished phases: an interrupted run continues from there.")
+        Path | None,
+        typer.Option(
+            help="Folder for finished phases: an interrupted run continues from there. Workers must share it."
+        ),
     ] = None,
+    insecure: Insecure = False,
+    mixed_workers: MixedWorkers = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -83,6 +95,7 @@ def cluster(
     """
     from hedgerow import pool, store
     from hedgerow.clustering import clusters, hac
+    from hedgerow.engines import open_engine
 
     pool.check_target(out, force=force, inputs=[pool_path])
     if centroids:
@@ -90,27 +103,30 @@ def cluster(
         if metric == "euclidean":
             raise InputError("--centroids needs the metric cosine or sqeuclidean")
     embeddings = pool.open_matrix(pool_path, "embeddings", column=column, id_column=id_column)
-    needed = hac.estimate(embeddings.n, embeddings.width, method=method, threads=threads)
+    needed = hac.estimate(embeddings.n, embeddings.width, method=method, threads=threads, shard_rows=shard_rows)
     if needed.seconds >= WORTH_ESTIMATING:
         typer.echo(f"{embeddings.n:,} x {embeddings.width}: {needed}", err=True)
-    made = clusters.cluster(
-        embeddings,
-        average_size=average_size,
-        threshold=threshold,
-        metric=metric,
-        method=method,
-        subset=None if subset is None else _read_subset(subset, embeddings.n, embeddings.ids, id_column),
-        join_by=join_by,
-        rounds=rounds,
-        neighbors=neighbors,
-        slack=slack,
-        zeros=zeros,
-        centroids=centroids,
-        seed=seed,
-        threads=threads,
-        workdir=workdir,
-        progress=True,
-    )
+    with open_engine(engine, insecure=insecure, mixed_workers=mixed_workers) as opened:
+        made = clusters.cluster(
+            embeddings,
+            average_size=average_size,
+            threshold=threshold,
+            metric=metric,
+            method=method,
+            subset=None if subset is None else _read_subset(subset, embeddings.n, embeddings.ids, id_column),
+            join_by=join_by,
+            rounds=rounds,
+            neighbors=neighbors,
+            slack=slack,
+            shard_rows=shard_rows,
+            zeros=zeros,
+            centroids=centroids,
+            seed=seed,
+            threads=threads,
+            engine=opened,
+            workdir=workdir,
+            progress=True,
+        )
     made.save(out, centroids=centroids, force=force)
     report(
         as_json,

@@ -27,6 +27,7 @@ from hedgerow.clustering import cells, hac
 from hedgerow.clustering.dendrogram import Dendrogram
 from hedgerow.clustering.growth import FINEST, ROUNDING
 from hedgerow.clustering.methods import Assign, Certified
+from hedgerow.clustering.sharding import Shards, gather_shards
 from hedgerow.clustering.vectors import BLOCK, Vectors, average_groups, measure_half, open_vectors
 from hedgerow.engines import Engine
 from hedgerow.errors import InputError
@@ -126,7 +127,9 @@ def cluster_subset(vectors: Vectors, method: Assign, job: hac.Job) -> tuple[npt.
         return gather_centroids(vectors, labels, team, rows).join_by(method.join_by, vectors.metric)
 
     cut = job.cut if size is None else hac.Cut(average_size=min(size, max(1, len(rows))))
-    tree = hac.grow_tree(vectors.subset(rows, team), Certified(method.neighbors, method.slack), replace(job, cut=cut))
+    workers = None if job.workers is None else job.workers.without_files()
+    part = replace(job, cut=cut, workers=workers)
+    tree = hac.grow_tree(vectors.subset(rows, team), Certified(method.neighbors, method.slack), part)
     if most is None:
         limit = job.cut.threshold or 0.0
     else:
@@ -210,9 +213,23 @@ def choose_rows(subset: Any, n: int, seed: int) -> Rows:
 def gather_centroids(vectors: Vectors, labels: npt.NDArray[Any], team: Team, rows: Rows | None = None) -> Centroids:
     """The centroids of clusters 0..max from the labels of all points, or of `rows`."""
     means, half, _ = average_groups(vectors, labels, team, measure_half, rows)
+    return measure_spread(means, half, vectors)
+
+
+def measure_spread(means: npt.NDArray[np.float64], half: npt.NDArray[np.float64], vectors: Vectors) -> Centroids:
+    """Centroids from means (m, d) and the means of half the squared norms (m,)."""
     spread = half - measure_half(means)
     spread[spread < ROUNDING[np.float64] * half] = 0
     return Centroids(means.astype(np.float32), spread.astype(np.float32), vectors.center, vectors.factor)
+
+
+def gather_on_shards(vectors: Vectors, labels: npt.NDArray[np.int32], shards: Shards) -> Centroids:
+    """As `gather_centroids`, of labels numbered by first appearance, on the workers of shards."""
+    first = np.unique(labels, return_index=True)[1]
+    parts = gather_shards(shards, labels, first, np.float64, "centroids", "norm")
+    found = measure_spread(parts.load("means"), parts.load("half"), vectors)
+    shards.sweep(None)
+    return found
 
 
 def find_nearest(

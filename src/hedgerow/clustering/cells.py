@@ -154,13 +154,23 @@ def assign_cells(rows: Floats, centers: Centers, team: Team) -> npt.NDArray[np.i
 def rank_pairs(
     points: Floats, starts: npt.NDArray[np.int64], centers: Centers, count: int, team: Team
 ) -> npt.NDArray[np.int64]:
-    """The `count` pairs of cells (m, 2) with the most points near both, best first. points (n, d) are sorted by cell.
+    """The `count` pairs of cells (m, 2) with the most points near both, best first. points (n, d): sorted by cell."""
+    votes = count_votes(points, starts, centers, list_around(centers, team), team)
+    return rank_votes(votes, np.diff(starts), count)
 
-    The merit of a pair is the number of its points that have the other cell's center among their nearest, divided by
-    the square root of the product of both sizes: what a comparison finds, relative to a part of its cost.
+
+def count_votes(
+    points: Floats,
+    starts: npt.NDArray[np.int64],
+    centers: Centers,
+    around: npt.NDArray[np.int64],
+    team: Team,
+    first: int = 0,
+) -> npt.NDArray[np.int64]:
+    """(cell, other cell, votes) (m, 3): how many sampled points of a cell have the other's center among their nearest.
+
+    points (n, d) are sorted by cell; starts and around are those of their cells, the first of which is number `first`.
     """
-    sizes = np.diff(starts)
-    around = list_around(centers, team)
     votes = np.zeros(around.shape, np.int32)
     half, width = half_norms(centers.fine), around.shape[1]
     team.ranges(
@@ -182,8 +192,17 @@ def rank_pairs(
         least=16,
     )
     cell, place = np.nonzero(votes)
-    other = around[cell, place]
-    weight = votes[cell, place] * (sizes[cell] / np.minimum(sizes[cell], VOTERS))
+    return np.column_stack([first + cell, around[cell, place], votes[cell, place]])
+
+
+def rank_votes(found: npt.NDArray[Any], sizes: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """The `count` best pairs of cells (m, 2), best first, from the votes (v, 3) of all cells and their sizes (c,).
+
+    The merit of a pair is the number of its points that have the other cell's center among their nearest, divided by
+    the square root of the product of both sizes: what a comparison finds, relative to a part of its cost.
+    """
+    cell, other, votes = np.asarray(found, np.int64).T
+    weight = votes * (sizes[cell] / np.minimum(sizes[cell], VOTERS))
     real = (cell != other) & (sizes[other] > 0)
     cell, other, weight = cell[real], other[real], weight[real]
     key = np.minimum(cell, other) * len(sizes) + np.maximum(cell, other)
@@ -194,25 +213,29 @@ def rank_pairs(
     return np.column_stack([low[best], high[best]])
 
 
-def list_around(centers: Centers, team: Team) -> npt.NDArray[np.int64]:
-    """The cells nearest to each cell (c, AROUND), itself first, among the cells of the nearest coarse centers."""
-    cells = len(centers.fine)
+def list_around(centers: Centers, team: Team, groups: range | None = None) -> npt.NDArray[np.int64]:
+    """The cells nearest to each cell (c, AROUND), itself first, among the cells of the nearest coarse centers.
+
+    groups: only for the cells of these coarse centers.
+    """
+    groups = range(len(centers.coarse)) if groups is None else groups
     half = half_norms(centers.fine)
     edges = centers.edges()
-    gaps = half_norms(centers.coarse) - centers.coarse @ centers.coarse.T
-    np.fill_diagonal(gaps, -np.inf)  # its own cells come first
+    mine = slice(groups.start, groups.stop)
+    gaps = half_norms(centers.coarse) - centers.coarse[mine] @ centers.coarse.T
+    gaps[np.arange(len(groups)), np.arange(groups.start, groups.stop)] = -np.inf  # its own cells come first
     nearest = np.argsort(gaps, axis=1, kind="stable")[:, :NEAR]
     near = [np.concatenate([np.arange(edges[t], edges[t + 1]) for t in row]) for row in nearest]
     width = min(AROUND, *(len(cells) for cells in near))
-    out = np.empty((cells, width), np.int64)
+    out = np.empty((edges[groups.stop] - edges[groups.start], width), np.int64)
 
     def fill(s: int) -> None:
-        mine = np.arange(edges[s], edges[s + 1])
+        mine = np.arange(edges[groups[s]], edges[groups[s] + 1])
         gaps = half[near[s]] - centers.fine[mine] @ centers.fine[near[s]].T
         gaps[np.arange(len(mine)), np.arange(len(mine))] = -np.inf  # itself
         some = np.argpartition(gaps, width - 1, axis=1)[:, :width]
         order = np.take_along_axis(some, np.argsort(np.take_along_axis(gaps, some, 1), axis=1, kind="stable"), 1)
-        out[mine] = near[s][order]
+        out[mine - edges[groups.start]] = near[s][order]
 
-    team.map(fill, range(len(centers.coarse)))
+    team.map(fill, range(len(groups)))
     return out

@@ -30,13 +30,15 @@ from hedgerow.clustering.methods import (
     Multiround,
     read_method,
 )
+from hedgerow.clustering.sharding import Shards
 from hedgerow.clustering.vectors import Vectors, open_vectors, refuse_zeros, survey_rows
+from hedgerow.clustering.workers import Workers, open_workers
 from hedgerow.engines import Engine
 from hedgerow.errors import InputError, StoreError
 from hedgerow.machine import team as use_team
-from hedgerow.pool import Ids, open_ids
+from hedgerow.pool import Ids, Matrix, open_ids
 from hedgerow.progress import Progress, watch
-from hedgerow.shards import is_wanted
+from hedgerow.shards import is_wanted, open_folder
 
 AVERAGE_SIZE = 10.0  # as in the paper for large pools: k_m = 10 k_t candidates then cover about k_t clusters
 ZEROS = ("refuse", "singletons")
@@ -285,6 +287,7 @@ def cluster(
     method: str | Method = "auto",
     neighbors: int | None = None,
     slack: float | None = None,
+    shard_rows: int | None = None,
     subset: Any = None,
     rounds: int | None = None,
     join_by: str | None = None,
@@ -293,6 +296,7 @@ def cluster(
     ids: Any = None,
     seed: int = 0,
     threads: int | None = None,
+    engine: str | Engine | None = None,
     workdir: str | Path | None = None,
     progress: Progress | bool | None = None,
 ) -> Clusters:
@@ -305,11 +309,15 @@ def cluster(
     method: a record or its name, `Exact()`, `Certified()`, or "auto": exact up to 20,000 points, else certified. The
     paper's two accelerations, `Multiround()` and `Assign()`, are farther from true average linkage than certified
     (docs/scaling.md has how far). With a name, the options of the method are keyword arguments: neighbors (15),
-    slack (1.1), subset (0.1), join_by ("average"), rounds (3).
+    slack (1.1), shard_rows (None: no shards), subset (0.1), join_by ("average"), rounds (3).
     zeros (cosine): rows of zeros have no direction; "refuse" them, or make each a cluster of its own ("singletons").
-    centroids: keep what `Clusters.assign` needs for new points, n_clusters x d float32. workdir (exact, certified): a
-    folder for finished phases; an interrupted run continues from there. progress: True shows a progress bar; or a
-    callable progress(phase, share).
+    centroids: keep what `Clusters.assign` needs for new points, n_clusters x d float32.
+    engine: where to search for neighbors, most of the work of certified and multiround: "processes:N",
+    "dask://host:port" (see `hedgerow.engines`), or an engine that is open. With shard_rows workers merge, too. Clusters
+    do not depend on the engine.
+    workdir (exact, certified; with an engine also multiround): a folder for finished phases; an interrupted run
+    continues from there, on any engine. Workers on other machines must share it. progress: True shows a progress bar;
+    or a callable progress(phase, share).
     """
     checks.option(metric, "metric", hac.METRICS)
     checks.option(zeros, "zeros", ZEROS)
@@ -318,9 +326,10 @@ def cluster(
     if threads is not None:
         checks.integer(threads, "threads", least=1)
     cut = hac.read_cut(threshold, average_size)
-    options = {"neighbors": neighbors, "slack": slack, "subset": subset, "rounds": rounds, "join_by": join_by}
+    options = {"neighbors": neighbors, "slack": slack, "shard_rows": shard_rows, "subset": subset, "rounds": rounds,
+               "join_by": join_by}  # fmt: skip
     chosen = read_method(method, METHODS, options)
-    refuse_mismatch(chosen, metric, workdir)
+    refuse_mismatch(chosen, metric, workdir, engine)
     matrix = pool.open_matrix(embeddings, "embeddings")
     if isinstance(chosen, Auto):
         chosen = chosen.resolve(matrix.n, metric)
@@ -330,34 +339,71 @@ def cluster(
     row_ids = matrix.ids if ids is None else read_ids(ids, matrix.n)
     if ids is None and row_ids is not None:
         row_ids.refuse_duplicates()
-    with use_team(threads) as team, watch(progress) as report:
+    with use_team(threads) as team, watch(progress) as report, open_folder(engine, workdir) as (opened, folder):
         if metric == "euclidean":
             made = cut_quadratic(matrix.array(), chosen, cut)
         else:
             job = hac.Job(cut, seed, team, report, workdir)
-            made = cluster_points(matrix.array(), metric, chosen, job, zeros, centroids)
+            site = Site(opened, folder, matrix, threads)
+            made = cluster_points(site, metric, chosen, job, zeros, centroids)
     return replace(made, row_ids=row_ids)
 
 
-def refuse_mismatch(method: Method, metric: str, workdir: Any) -> None:
-    """Refuse a method, a metric and a workdir that do not go together."""
+def refuse_mismatch(method: Method, metric: str, workdir: Any, engine: Any) -> None:
+    """Refuse a method, a metric, a workdir and an engine that do not go together."""
     accelerated = isinstance(method, (Multiround, Assign))
     if accelerated and metric == "euclidean":
         raise InputError(f'method={method.name!r} goes with "cosine" and "sqeuclidean", not with "euclidean"')
-    if workdir is not None and (accelerated or metric == "euclidean"):
-        raise InputError('workdir goes with the methods "exact" and "certified", and not with metric="euclidean"')
+    resumable = not accelerated or (isinstance(method, Multiround) and engine is not None)
+    if workdir is not None and (not resumable or metric == "euclidean"):
+        raise InputError(
+            'workdir goes with the methods "exact" and "certified", with an engine also with "multiround", and not '
+            'with metric="euclidean"'
+        )
 
 
-def cluster_points(
-    raw: npt.NDArray[Any], metric: str, method: Method, job: hac.Job, zeros: str, centroids: bool
-) -> Clusters:
+@dataclass(frozen=True)
+class Site:
+    """Where a pool is clustered: the engine, the folder of the run, the pool's files, and the threads of a task."""
+
+    engine: Engine
+    folder: Path
+    matrix: Matrix
+    threads: int | None
+
+    def open_workers(self, vectors: Vectors, is_whole: bool) -> Workers | None:
+        """The workers for these vectors; None if this process is the only one. is_whole: they are the pool's rows."""
+        if self.engine.name == "serial":
+            return None
+        matrix = self.matrix if is_whole and self.matrix.list_files() else None
+        return open_workers(self.engine, self.folder, matrix, vectors, self.threads)
+
+    def open_shards(self, vectors: Vectors, method: Method) -> Shards | None:
+        """Shards of the pool, if the method has them and the pool is larger than one."""
+        rows = getattr(method, "shard_rows", None)
+        if rows is None or len(vectors) <= rows:
+            return None
+        if not self.matrix.list_files():
+            raise InputError(
+                "shard_rows reads the pool from files: pass the path of .npy or Parquet files, not what is in memory"
+            )
+        workers = open_workers(self.engine, self.folder, self.matrix, vectors, self.threads)
+        return Shards(workers, rows, self.folder / "shards")
+
+
+def cluster_points(site: Site, metric: str, method: Method, job: hac.Job, zeros: str, centroids: bool) -> Clusters:
     """The clusters of a pool, for the metrics that have centroids. The points are checked here, in one pass."""
-    vectors, zero_rows = survey_rows(raw, metric, job.team)
-    if len(zero_rows) and zeros == "refuse":
+    is_large = getattr(method, "shard_rows", None) is not None
+    vectors, zero_rows = survey_rows(site.matrix.view() if is_large else site.matrix.array(), metric, job.team)
+    if len(zero_rows) and (zeros == "refuse" or is_large):
         refuse_zeros(zero_rows)
+    shards = site.open_shards(vectors, method)
+    job = replace(job, workers=site.open_workers(vectors, not len(zero_rows)), shards=shards)
     made = cut_nonzero(vectors, zero_rows, method, job) if len(zero_rows) else cut_pool(vectors, method, job)
     if not centroids:
         return made
+    if shards is not None:
+        return replace(made, centroids=assignment.gather_on_shards(vectors, made.labels, shards))
     found = assignment.gather_centroids(vectors, made.labels, job.team)
     found.spread[made.labels[zero_rows]] = np.inf  # no point is near to a cluster without a direction
     return replace(made, centroids=found)

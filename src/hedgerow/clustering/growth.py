@@ -22,7 +22,10 @@ from hedgerow.clustering.dendrogram import Log, cut_log, join_logs, make_monoton
 from hedgerow.clustering.layout import Layout, Search, search_neighbors, sort_clusters, sort_points
 from hedgerow.clustering.merges import NONE, Active, Limits, merge_round
 from hedgerow.clustering.neighbors import Neighbors
+from hedgerow.clustering.parts import Parts
+from hedgerow.clustering.sharding import Shards, gather_shards, merge_shards
 from hedgerow.clustering.vectors import Vectors, average_groups
+from hedgerow.clustering.workers import Workers
 from hedgerow.kernels import forest
 from hedgerow.machine import Team
 from hedgerow.progress import Progress
@@ -68,9 +71,12 @@ class Goal:
 
 @dataclass(frozen=True)
 class State:
-    """Between two rounds: the clusters that can still merge, the merges so far, and how the next round searches."""
+    """Between two rounds: the clusters that can still merge, the merges so far, and how the next round searches.
 
-    active: Active
+    Clusters in `Parts` are in files; at first these are the pool's rows.
+    """
+
+    active: Active | Parts
     log: Log
     search: Search
     cap: float  # merges beyond it are not part of the cut
@@ -92,6 +98,8 @@ class Run:
     team: Team
     checkpoints: Checkpoints
     progress: Progress
+    workers: Workers | None = None  # that search for neighbors
+    shards: Shards | None = None  # where workers merge, too
 
 
 def grow(vectors: Vectors, run: Run) -> State:
@@ -102,15 +110,18 @@ def grow(vectors: Vectors, run: Run) -> State:
     run, limits = find_limits(run, vectors.dtype)
     state = load_state(run.checkpoints)
     layout: Layout | None = None
-    if state is None:
+    if state is None and run.shards is not None:
+        cap = run.goal.cap(join_logs([]))
+        state = State(run.shards.open_pool(len(vectors)), join_logs([]), run.search, cap, 0, 0, 0, 0, NONE)
+    elif state is None:
         active, layout, duplicates = sort_points(
-            vectors, run.search, run.team, lambda done: run.progress("reading", done)
+            vectors, run.search, run.team, lambda done: run.progress("reading", done), run.workers
         )
         state = State(active, duplicates, run.search, run.goal.cap(duplicates), 0, 0, 0, len(duplicates), NONE)
     begun = max(1, len(state.active))
     while True:
         if len(state.active) > 1:
-            state = run_round(state, layout, limits, run)
+            state = run_round(state, layout, limits, run, vectors)
             layout = None
             run.progress(f"pass {state.passes}" if state.passes else "merging", 1 - len(state.active) / begun)
         elif run.search.exact or state.passes == MOST_PASSES or (state.passes and is_rare(state, len(vectors))):
@@ -119,6 +130,10 @@ def grow(vectors: Vectors, run: Run) -> State:
             state = begin_pass(state, vectors, run)
             begun = max(1, len(state.active))
         save_state(run.checkpoints, state)
+        if run.workers is not None:
+            run.workers.clear()
+        if run.shards is not None:
+            run.shards.sweep(state.active if isinstance(state.active, Parts) and len(state.active) else None)
 
 
 def find_limits(run: Run, dtype: Any) -> tuple[Run, Limits]:
@@ -144,7 +159,7 @@ def settle(vectors: Vectors, state: State, run: Run) -> Log:
     active = Active(point[doubtful], means, half, size)
     state = replace(state, active=active, cap=run.goal.threshold, search=run.search)
     while len(state.active) > 1:
-        state = run_round(state, None, limits, run)
+        state = run_round(state, None, limits, run, vectors)
     return state.log
 
 
@@ -155,14 +170,11 @@ def largest_half(vectors: Vectors) -> float:
     return max((float(vectors.half(vectors.block(start)).max()) for start in vectors.starts()), default=0.0)
 
 
-def run_round(state: State, layout: Layout | None, limits: Limits, run: Run) -> State:
+def run_round(state: State, layout: Layout | None, limits: Limits, run: Run, vectors: Vectors) -> State:
     """One neighbor search and all merges that it certifies."""
-    active, search = state.active, state.search
-    if layout is None:
-        active, layout = sort_clusters(active, search, run.team)
+    search = state.search
     limits = replace(limits, threshold=state.cap)
-    # The neighbors are passed on without a name of their own, so that `merge_round` can free them.
-    active, log, doubtful = merge_round(active, search_once(state, active, layout, limits, run), limits, run.team)
+    active, log, doubtful, copies = merge_once(state, layout, limits, run, vectors)
     joined = join_logs([state.log, log])
     if len(log):
         pairs = run.search.pairs * (HARDER if state.passes else 1)
@@ -172,18 +184,52 @@ def run_round(state: State, layout: Layout | None, limits: Limits, run: Run) -> 
     cap = state.cap if state.passes else min(state.cap, run.goal.cap(joined))
     search = replace(search, seed=search.seed + 1)
     doubtful = np.concatenate([state.doubtful, doubtful])
-    return replace(state, active=active, log=joined, search=search, cap=cap, turn=state.turn + 1, doubtful=doubtful)
+    turn, duplicates = state.turn + 1, state.duplicates + copies
+    return replace(
+        state, active=active, log=joined, search=search, cap=cap, turn=turn, duplicates=duplicates, doubtful=doubtful
+    )
+
+
+def merge_once(
+    state: State, layout: Layout | None, limits: Limits, run: Run, vectors: Vectors
+) -> tuple[Active | Parts, Log, npt.NDArray[np.int64], int]:
+    """The clusters after this round's merges, the merges, the doubtful points, and the merges of equal points.
+
+    Clusters that can merge only in higher precision are kept while others can merge, since both may change what is near
+    to them; when no others are left, they are doubtful.
+    """
+    active = state.active
+    if isinstance(active, Parts):
+        assert run.shards is not None, "clusters are in files only on shards"
+        if len(active) > run.shards.rows:
+            merged = merge_shards(run.shards, active, vectors, state.search, limits, state.turn, run.team, run.progress)
+            if merged.is_open:
+                return merged.active, merged.log, NONE, merged.copies
+            return replace(merged.active, counts=()), merged.log, merged.active.load("point"), merged.copies
+        active = run.shards.load(active)
+    if layout is None:
+        active, layout = sort_clusters(active, state.search, run.team)
+    # The neighbors are passed on without a name of their own, so that `merge_round` can free them.
+    left = merge_round(active, search_once(state, active, layout, limits, run), limits, run.team)
+    if left.is_open:
+        return left.active, left.log, NONE, 0
+    return left.active.take(NONE, run.team), left.log, left.active.point, 0
 
 
 def search_once(state: State, active: Active, layout: Layout, limits: Limits, run: Run) -> Neighbors:
-    """The neighbors for this round; those of the first round, half of all work, are saved in the workdir."""
+    """The neighbors for this round; those of the first round, half of all work, are saved in the workdir.
+
+    What workers find is saved there in any case.
+    """
     kept = run.checkpoints.load("neighbors") if state.turn == 0 else None
     reach = limits.threshold + limits.doubt
     if kept is not None:
         return Neighbors(kept[1]["ids"], kept[1]["gaps"], reach)
     phase = f"neighbors, round {state.turn + 1}"
-    found = search_neighbors(active, layout, state.search, reach, run.team, lambda done: run.progress(phase, done))
-    if state.turn == 0:
+    found = search_neighbors(
+        active, layout, state.search, reach, run.team, lambda done: run.progress(phase, done), run.workers
+    )
+    if state.turn == 0 and run.workers is None:
         run.checkpoints.save("neighbors", {}, {"ids": found.ids, "gaps": found.gaps})
     return found
 
@@ -195,7 +241,7 @@ def begin_pass(state: State, vectors: Vectors, run: Run) -> State:
     log = cut_log(raised, cap)
     passes = state.passes + 1
     search = replace(run.search, pairs=HARDER * run.search.pairs, seed=run.search.seed + 1_000 * passes)
-    active = gather_clusters(vectors, log, run.team)
+    active = gather_clusters(vectors, log, run, passes)
     return State(active, log, search, cap, state.turn, passes, len(log), state.duplicates, state.doubtful)
 
 
@@ -204,9 +250,12 @@ def is_rare(state: State, n: int) -> bool:
     return len(state.log) - state.before <= RARE * (n - state.before)
 
 
-def gather_clusters(vectors: Vectors, log: Log, team: Team) -> Active:
+def gather_clusters(vectors: Vectors, log: Log, run: Run, passes: int) -> Active | Parts:
     """The clusters that a log of merges makes, with means computed from the points."""
     labels, point = label_clusters(len(vectors), log)
+    if run.shards is not None:
+        return gather_shards(run.shards, labels, point, vectors.dtype, f"{passes:03}")
+    team = run.team
     means, half, size = average_groups(vectors, labels, team, vectors.half)
     rounded = np.empty(means.shape, vectors.dtype)
     team.ranges(lambda lo, hi: np.copyto(rounded[lo:hi], means[lo:hi], casting="same_kind"), len(means))
@@ -222,8 +271,12 @@ def label_clusters(n: int, log: Log) -> tuple[npt.NDArray[np.int32], npt.NDArray
 
 def save_state(checkpoints: Checkpoints, state: State) -> None:
     """Save a state, which replaces everything saved before it."""
-    numbers = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before", "duplicates")}
-    arrays = {f"active-{name}": array for name, array in vars(state.active).items()}
+    numbers: dict[str, Any] = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before", "duplicates")}
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    if isinstance(state.active, Parts):
+        numbers["parts"] = asdict(state.active)
+    else:
+        arrays |= {f"active-{name}": array for name, array in vars(state.active).items()}
     arrays |= {f"log-{name}": array for name, array in vars(state.log).items()}
     arrays["doubtful"] = state.doubtful
     checkpoints.save("state", {**numbers, "search": asdict(state.search)}, arrays)
@@ -236,6 +289,11 @@ def load_state(checkpoints: Checkpoints) -> State | None:
     if kept is None:
         return None
     numbers, arrays = kept
-    active = Active(**{name.removeprefix("active-"): arrays[name] for name in arrays if name.startswith("active-")})
+    parts = numbers.pop("parts", None)
+    active: Active | Parts
+    if parts is None:
+        active = Active(**{name.removeprefix("active-"): arrays[name] for name in arrays if name.startswith("active-")})
+    else:
+        active = Parts(parts["folder"], parts["name"], tuple(parts["counts"]))
     log = Log(**{name.removeprefix("log-"): arrays[name] for name in arrays if name.startswith("log-")})
     return State(active, log, **{**numbers, "search": Search(**numbers["search"])}, doubtful=arrays["doubtful"])

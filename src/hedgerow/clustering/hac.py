@@ -32,7 +32,9 @@ from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
 from hedgerow.clustering.growth import FINEST, ROUNDING, STATE_FORMAT, Goal, Run, grow, largest_half, settle
 from hedgerow.clustering.layout import PAIRS, Search
 from hedgerow.clustering.methods import Certified, Exact, Method, read_method
+from hedgerow.clustering.sharding import Shards
 from hedgerow.clustering.vectors import Vectors, open_vectors
+from hedgerow.clustering.workers import Workers
 from hedgerow.errors import HedgerowWarning, InputError
 from hedgerow.machine import Team, available
 from hedgerow.machine import team as use_team
@@ -43,6 +45,9 @@ METRICS = ("cosine", "sqeuclidean", "euclidean")
 METHODS: dict[str, type[Method]] = {"exact": Exact, "certified": Certified}
 MOST_QUADRATIC = 20_000  # points; scipy holds n^2 / 2 float64 distances twice: 3 GiB at this size
 REVERSE = 1.2  # reverse entries per entry of a neighbor list (on clustered pools)
+HALO = 1.6  # rows that a shard reads per row of its own, on pools that form groups
+DRIVER = 80  # bytes per row in the driver of a run on shards: the log of merges and what sorts it
+SHARDED = 1.5  # how much longer shards take
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,23 @@ class Estimate:
         return f"about {self.memory / 2**30:.1f} GiB of memory beyond the input and {self.seconds:,.0f} s"
 
 
-def estimate(n: int, d: int, *, method: str = "certified", neighbors: int = 15, threads: int | None = None) -> Estimate:
-    """What linkage of n points in d dimensions will need. Seconds are for cores of 2021, within about half."""
+def estimate(
+    n: int,
+    d: int,
+    *,
+    method: str = "certified",
+    neighbors: int = 15,
+    threads: int | None = None,
+    shard_rows: int | None = None,
+) -> Estimate:
+    """What linkage of n points in d dimensions will need. Seconds are for cores of 2021, within about half.
+
+    On shards: the memory of the driver, or of a worker if it needs more.
+    """
+    if shard_rows is not None and n > shard_rows:
+        shard = estimate(int(HALO * shard_rows), d, neighbors=neighbors, threads=threads)
+        whole = estimate(n, d, neighbors=neighbors, threads=threads)
+        return Estimate(max(shard.memory, DRIVER * n), SHARDED * whole.seconds)
     exact = method == "exact"
     word = 8 if exact else 4
     lists = neighbors * (4 + word) * (1 + REVERSE)
@@ -87,6 +107,8 @@ class Job:
     team: Team
     progress: Progress
     workdir: str | Path | None = None
+    workers: Workers | None = None  # that search for neighbors, if not this process
+    shards: Shards | None = None  # for a method that has `shard_rows`
 
 
 def linkage(
@@ -145,18 +167,25 @@ def grow_tree(vectors: Vectors, method: Exact | Certified, job: Job) -> Dendrogr
     exact = isinstance(method, Exact)
     slack = 1.0 if isinstance(method, Exact) else float(method.slack)
     search = Search(int(method.neighbors), PAIRS, exact, job.seed)
-    check_memory(estimate(n, d, method=method.name, neighbors=search.k, threads=job.team.size))
+    shard_rows = None if isinstance(method, Exact) else method.shard_rows
+    needed = estimate(n, d, method=method.name, neighbors=search.k, threads=job.team.size, shard_rows=shard_rows)
+    check_memory(needed)
     most = job.cut.most_clusters(n)
     merges = None if most is None else n - most
     settings = {
         "metric": vectors.metric, "threshold": job.cut.threshold, "merges": merges, "slack": slack,
         "search": vars(search), "version": __version__, "format": STATE_FORMAT,
     }  # fmt: skip
-    checkpoints = open_checkpoints(job.workdir, [vectors.raw], settings)
+    is_sharded = shard_rows is not None and n > shard_rows
+    if is_sharded:
+        assert job.shards is not None, "the pool is in files"
+        settings |= {"shard_rows": shard_rows, "files": job.shards.workers.source.mark_files()}
+    checkpoints = open_checkpoints(job.workdir, [] if is_sharded else [vectors.raw], settings)
     vectors = replace(vectors, dtype=np.float64 if exact else np.float32)
     limit = np.inf if job.cut.threshold is None else job.cut.threshold
     goal = Goal(limit / vectors.scale, merges)
-    run = Run(goal, search, slack, largest_half(vectors), job.team, checkpoints, job.progress)
+    shards = job.shards if is_sharded else None
+    run = Run(goal, search, slack, largest_half(vectors), job.team, checkpoints, job.progress, job.workers, shards)
     log = grow_precisely(vectors, run)
     # What equals the threshold but for rounding is part of the cut.
     return build_tree(n, replace(log, heights=vectors.scale * np.minimum(log.heights, goal.threshold)))
@@ -178,7 +207,8 @@ def grow_precisely(vectors: Vectors, run: Run) -> Log:
             if goal.merges <= state.duplicates or goal.cap(state.log) >= finest:
                 return state.log
         vectors = to_float64(vectors, run.search, run.team, len(vectors))
-        run = replace(run, checkpoints=run.checkpoints.within("float64"))
+        shards = None if run.shards is None else run.shards.within("float64")
+        run = replace(run, checkpoints=run.checkpoints.within("float64"), shards=shards)
     return grow(vectors, run).log
 
 

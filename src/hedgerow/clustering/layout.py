@@ -17,6 +17,7 @@ from hedgerow.clustering.dendrogram import Log
 from hedgerow.clustering.merges import Active
 from hedgerow.clustering.neighbors import Neighbors, find_in_cells, find_neighbors
 from hedgerow.clustering.vectors import Vectors
+from hedgerow.clustering.workers import Workers, assign_rows, choose_rows
 from hedgerow.kernels import freeze
 from hedgerow.kernels import rows as kernels
 from hedgerow.kernels.gathering import gather_rows
@@ -52,11 +53,20 @@ def search_neighbors(
     reach: float,
     team: Team,
     report: Callable[[float], None] | None = None,
+    workers: Workers | None = None,
 ) -> Neighbors:
-    """The nearest clusters of every cluster, within reach. report: called with the share done."""
+    """The nearest clusters of every cluster, within reach. report: called with the share done.
+
+    workers: search there, with the same result, if there are enough clusters.
+    """
     if layout.centers is None:
         return find_neighbors(active.means, active.half, search.k, team, reach, report)
     count = int(search.pairs * len(layout.centers.fine))
+    if workers is not None and len(active) > choose_rows(len(active)):
+        name = f"{search.seed}-{len(active)}-{search.k}-{active.means.dtype.name}"
+        return workers.search(
+            active.means, active.half, search.k, layout.starts, layout.centers, count, reach, team, name, report
+        )
     pairs = cells.rank_pairs(active.means, layout.starts, layout.centers, count, team)
     return find_in_cells(active.means, active.half, search.k, layout.starts, pairs, team, reach, report)
 
@@ -109,12 +119,19 @@ def train(
 
 
 def sort_points(
-    vectors: Vectors, search: Search, team: Team, report: Callable[[float], None]
+    vectors: Vectors, search: Search, team: Team, report: Callable[[float], None], workers: Workers | None = None
 ) -> tuple[Active, Layout, Log]:
-    """The distinct points sorted by cell, each a cluster of its duplicates, and the merges at height 0 behind them."""
+    """The distinct points sorted by cell, each a cluster of its duplicates, and the merges at height 0 behind them.
+
+    workers: their cells are found there, if the pool is in files.
+    """
     n, d = vectors.raw.shape
     centers = None if search.exact or n <= FEW else train((n, d), vectors.dtype, vectors.take, search, team)
-    cell, order = order_points(vectors, centers, team)
+    if workers is None or workers.source.matrix is None or centers is None:
+        cell, hashes = assign_rows(vectors, centers, team)
+    else:
+        cell, hashes = workers.find_cells(n, centers, vectors.dtype, lambda done: report(0.5 * done))
+    cell, order = order_rows(cell, hashes, 1 if centers is None else len(centers.fine))
     report(0.5)
     position = np.empty(n, np.int64)
     position[order] = np.arange(n)
@@ -126,15 +143,24 @@ def sort_points(
 
     team.map(place, vectors.starts())
     report(1.0)
-    copy_of = position  # reuses its memory
+    first, size, duplicates = unite_copies(means, order, position)
+    means = means[: len(first)]
+    starts = count_starts(cell[first], centers)
+    return Active(first, means, vectors.half(means), size), Layout(centers, starts), duplicates
+
+
+def unite_copies(
+    rows: npt.NDArray[Any], order: npt.NDArray[np.int64], copy_of: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Log]:
+    """Moves the first of each run of equal rows to the front, in place: their numbers, how many equal each, the merges.
+
+    order (n,): the numbers of the rows. copy_of (n,): scratch.
+    """
     first = order.copy()
-    kept = kernels.collapse(means, first, copy_of)
+    kept = kernels.collapse(rows, first, copy_of)
     copies = np.flatnonzero(first[copy_of] != order)
     duplicates = Log(first[copy_of[copies]], order[copies], np.zeros(len(copies)))
-    first = first[:kept]
-    size = np.bincount(copy_of, minlength=kept).astype(np.int64)
-    starts = count_starts(cell[first], centers)
-    return Active(first, means[:kept], vectors.half(means[:kept]), size), Layout(centers, starts), duplicates
+    return first[:kept], np.bincount(copy_of, minlength=kept).astype(np.int64), duplicates
 
 
 def count_starts(cell: npt.NDArray[np.int32], centers: cells.Centers | None) -> npt.NDArray[np.int64]:
@@ -156,24 +182,13 @@ def find_first_copies(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64] |
     return first
 
 
-def order_points(
-    vectors: Vectors, centers: cells.Centers | None, team: Team
+def order_rows(
+    cell: npt.NDArray[np.int32], hashes: npt.NDArray[np.uint64], count: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The cell of every row, and the rows sorted by cell: ascending within a cell, but equal rows are adjacent."""
-    n, d = vectors.raw.shape
-    cell = np.zeros(n, np.int32)
-    hashes = np.empty(n, np.uint64)
-    factors = np.random.default_rng(0).integers(0, 2**63, d, np.uint64) * 2 + 1
+    """The cell of every row, one for all copies of it, and the rows sorted by cell.
 
-    def read(start: int) -> None:
-        rows = vectors.block(start)
-        stop = start + len(rows)
-        kernels.hash_rows(rows.view(np.uint32 if rows.itemsize == 4 else np.uint64), factors, hashes[start:stop])
-        if centers is not None:
-            cell[start:stop] = centers.assign(rows)
-
-    team.map(read, vectors.starts())
-    count = 1 if centers is None else len(centers.fine)
+    Rows ascend within a cell, but rows of equal hash are adjacent. cell (n,) of `count` cells, hashes (n,).
+    """
     first = find_first_copies(hashes)
     if first is None:
         return cell, cells.sort_groups(cell, count)[0]

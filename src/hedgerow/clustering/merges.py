@@ -114,22 +114,38 @@ def link_lists(found: Neighbors, reach: npt.NDArray[Any], team: Team) -> Lists:
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Merged:
+    """What a round leaves: the clusters that can merge later, and the merges.
+
+    is_open: some of the clusters can merge in this precision; the others only in a higher one. blocked: how many wait
+    for a cluster that may not merge here.
+    """
+
+    active: Active
+    log: Log
+    is_open: bool
+    blocked: int
+
+
 def merge_round(
-    active: Active, found: Neighbors, limits: Limits, team: Team
-) -> tuple[Active, Log, npt.NDArray[np.int64]]:
+    active: Active, found: Neighbors, limits: Limits, team: Team, own: tuple[int, int] | None = None
+) -> Merged:
     """All certified merges that these lists allow, and the clusters that can merge later. Overwrites its input.
 
-    Clusters that can merge only in higher precision are kept while others can merge, since both may change what is near
-    to them; when no others are left, a point of each is returned instead.
+    own: only the clusters own[0]:own[1] may merge, and these are a part of more. The lists of the others are empty, and
+    they stand still: `sharding.py` has why such merges are those of average linkage.
     """
     n = len(active)
-    radius = find_radii(found)
+    lo, hi = (0, n) if own is None else own
+    radius = find_radii(found, is_whole=own is None)
+    radius[:lo] = radius[hi:] = -np.inf  # nothing is listed there in return
     # Two clusters that merge are within the limits of both, so reverse entries from farther away are not needed.
     with np.errstate(over="ignore"):
         reach = (limits.slack * radius + limits.tolerance).astype(radius.dtype)
     lists = link_lists(found, reach, team)
     del found  # a gigabyte for ten million rows, unless the caller holds it
-    work = alive = np.arange(n, dtype=np.int32)
+    work = alive = np.arange(lo, hi, dtype=np.int32)
     logs: list[Log] = []
     while len(work):
         sweep = len(logs) + 1
@@ -139,21 +155,23 @@ def merge_round(
         alive, work = touch(lists, alive, sweep, radius, limits, team)
         logs.append(Log(active.point[left], active.point[right], gaps.astype(np.float64)))
     exists = lists.parent == np.arange(n)
-    open_end = exists & ((lists.nearest_gap <= limits.threshold) | (radius < limits.threshold))
-    doubtful = exists & (lists.nearest_gap <= limits.threshold + limits.doubt)
+    exists[:lo] = exists[hi:] = False
+    near = exists & (lists.nearest_gap <= limits.threshold)
+    blocked = int(np.count_nonzero((lists.nearest[near] < lo) | (lists.nearest[near] >= hi)))
+    open_end = near | (exists & (radius < limits.threshold))
+    rest = open_end | (exists & (lists.nearest_gap <= limits.threshold + limits.doubt))
     del lists  # before the rest is copied
-    if not open_end.any():
-        return active.take(NONE, team), join_logs(logs), active.point[doubtful]
-    return active.take(np.flatnonzero(open_end | doubtful), team), join_logs(logs), NONE
+    return Merged(active.take(np.flatnonzero(rest), team), join_logs(logs), bool(open_end.any()), blocked)
 
 
-def find_radii(found: Neighbors) -> npt.NDArray[Any]:
+def find_radii(found: Neighbors, is_whole: bool = True) -> npt.NDArray[Any]:
     """The radius of each list: a cluster outside of the list is at least this far, the gap to the last neighbor.
 
-    A list that is not full holds all clusters within reach; if it holds all other clusters, the radius is infinite.
+    A list that is not full holds all clusters within reach; if it holds all other clusters, the radius is infinite,
+    unless there are clusters that were not searched (is_whole).
     """
     n, k = found.ids.shape
-    if k >= n - 1:
+    if is_whole and k >= n - 1:
         return np.full(n, np.inf, found.gaps.dtype)
     radius = found.gaps[:, -1].copy()
     radius[np.isinf(radius)] = found.reach

@@ -36,16 +36,21 @@ class Certified:
     """Average linkage on neighbor lists, with a bound on every merge. About O(n^1.2 d) on embeddings.
 
     neighbors: length of the lists. slack: 1 makes only the merges that the lists prove to be next; 1.1 is faster, and a
-    merge may come early by at most a tenth of its height.
+    merge may come early by at most a tenth of its height. shard_rows: for pools larger than memory. More rows than this
+    are clustered in shards of about this size, each on its own as far as that is safe; the clusters are as good, but
+    not the same as without shards.
     """
 
     neighbors: int = 15
     slack: float = 1.1
+    shard_rows: int | None = None
     name: ClassVar[str] = "certified"
 
     def __post_init__(self) -> None:
         checks.integer(self.neighbors, "neighbors", least=1)
         checks.real(self.slack, "slack", least=1)
+        if self.shard_rows is not None:
+            checks.integer(self.shard_rows, "shard_rows", least=1)
 
 
 @dataclass(frozen=True)
@@ -96,16 +101,17 @@ class Auto:
 
     neighbors: int = 15
     slack: float = 1.1
+    shard_rows: int | None = None
     name: ClassVar[str] = "auto"
 
     def __post_init__(self) -> None:
-        Certified(self.neighbors, self.slack)
+        Certified(self.neighbors, self.slack, self.shard_rows)
 
     def resolve(self, n: int, metric: str) -> Exact | Certified:
         """The method for n points."""
         if n <= EXACT_UP_TO or metric == "euclidean":
             return Exact(self.neighbors)
-        return Certified(self.neighbors, self.slack)
+        return Certified(self.neighbors, self.slack, self.shard_rows)
 
 
 Method: TypeAlias = Auto | Exact | Certified | Multiround | Assign

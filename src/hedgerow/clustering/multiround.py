@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow import __version__
 from hedgerow.clustering import hac
 from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree, cut_log, join_logs, make_monotone
 from hedgerow.clustering.growth import FINEST, largest_half
@@ -29,7 +30,7 @@ from hedgerow.clustering.neighbors import Neighbors
 from hedgerow.clustering.vectors import Vectors
 from hedgerow.kernels import graph as kernels
 from hedgerow.machine import Team
-from hedgerow.progress import Progress
+from hedgerow.store.checkpoints import open_checkpoints
 
 REACH = 2.0  # tau / epsilon: edges beyond epsilon count against a merge
 UNIT = 1 << 36  # the longest edge in fixed point: resolves 1e-11 of it, and 2^27 edges can be added without overflow
@@ -67,42 +68,49 @@ def grow_in_rounds(vectors: Vectors, method: Multiround, job: hac.Job) -> Dendro
         plan = Plan(rounds, threshold=(job.cut.threshold or 0.0) / vectors.scale)
     else:
         plan = Plan(rounds, clusters=most)
-    log = merge_precisely(vectors, plan, search, job.team, job.progress)
+    if job.workdir is not None:
+        settings = {"method": method.name, "metric": vectors.metric, "cut": vars(job.cut), **vars(method)}
+        open_checkpoints(job.workdir, [vectors.raw], {**settings, "seed": job.seed, "version": __version__})
+    log = merge_precisely(vectors, plan, search, job)
+    if job.workers is not None:
+        job.workers.clear()
     return build_tree(len(vectors), replace(log, heights=vectors.scale * log.heights))
 
 
-def merge_precisely(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> Log:
+def merge_precisely(vectors: Vectors, plan: Plan, search: Search, job: hac.Job) -> Log:
     """The merges of all rounds, in float64 where float32 cannot separate distances at the cut."""
     finest = FINEST * largest_half(vectors)
     if plan.threshold >= finest:
-        log, copies = merge_in_rounds(vectors, plan, search, team, progress)
+        log, copies = merge_in_rounds(vectors, plan, search, job)
         if plan.clusters is None or len(log) <= copies or log.heights.max() >= finest:
             return log
-    return merge_in_rounds(hac.to_float64(vectors, search, team, len(vectors)), plan, search, team, progress)[0]
+    return merge_in_rounds(hac.to_float64(vectors, search, job.team, len(vectors)), plan, search, job)[0]
 
 
-def merge_in_rounds(vectors: Vectors, plan: Plan, search: Search, team: Team, progress: Progress) -> tuple[Log, int]:
+def merge_in_rounds(vectors: Vectors, plan: Plan, search: Search, job: hac.Job) -> tuple[Log, int]:
     """The merges of all rounds, those of equal points first, and how many these are.
 
     Heights are gaps, and every merge is at least as high as those below it.
     """
-    active, layout, duplicates = sort_points(vectors, search, team, lambda done: progress("reading", done))
+    active, layout, duplicates = sort_points(
+        vectors, search, job.team, lambda done: job.progress("reading", done), job.workers
+    )
     logs = [duplicates]
     begun, turn, merged = max(1, len(active)), 0, 0
     while not plan.is_done(turn, len(active), merged):
         if turn:
-            active, layout = sort_clusters(active, search, team)
-        log = merge_graph(active, layout, search, plan, plan.needed(turn, begun, len(active)), vectors, team)
+            active, layout = sort_clusters(active, search, job.team)
+        log = merge_graph(active, layout, search, plan, plan.needed(turn, begun, len(active)), vectors, job)
         active = make_centroids(active, log)
         logs.append(log)
         turn, merged = turn + 1, len(log)
-        progress("rounds", min(1.0, turn / plan.rounds))
-    progress("rounds", 1.0)
+        job.progress("rounds", min(1.0, turn / plan.rounds))
+    job.progress("rounds", 1.0)
     return make_monotone(len(vectors), join_logs(logs)), len(duplicates)
 
 
 def merge_graph(
-    active: Active, layout: Layout, search: Search, plan: Plan, needed: int | None, vectors: Vectors, team: Team
+    active: Active, layout: Layout, search: Search, plan: Plan, needed: int | None, vectors: Vectors, job: hac.Job
 ) -> Log:
     """One round: the merges of average linkage on the graph of the centroids."""
     if needed is not None and needed <= 0:
@@ -110,8 +118,8 @@ def merge_graph(
     tau = REACH * plan.threshold
     rows = to_unit(active.means, vectors)
     centroids = Active(active.point, rows, vectors.half(rows), active.size)
-    found = search_neighbors(centroids, layout, search, tau, team)
-    log = link_graph(found, plan.threshold, needed, team)
+    found = search_neighbors(centroids, layout, search, tau, job.team, workers=job.workers)
+    log = link_graph(found, plan.threshold, needed, job.team)
     return Log(active.point[log.left], active.point[log.right], log.heights)
 
 

@@ -57,14 +57,18 @@ def find_in_cells(
     team: Team,
     reach: float = np.inf,
     report: Callable[[float], None] | None = None,
+    own: Pair | None = None,
 ) -> Neighbors:
     """The k nearest of every row, within `reach`, among the rows of its own cell and of the cells paired with it.
 
     Cell c is rows starts[c]:starts[c + 1]. pairs (m, 2) of cells, the lower one first, in the order in which a thread
     processes them: pairs with many neighbors come first, so that later pairs are rejected faster.
+    own: only the lists of the cells own[0]:own[1] are wanted, and these points are a part of more. The lists of all
+    others stay empty; those that are wanted are the same as if all had been searched, to the last bit.
     """
     n = len(points)
-    k = min(k, max(n - 1, 0))
+    if own is None:
+        k, own = min(k, max(n - 1, 0)), (0, len(starts) - 1)
     ids, gaps, worst = np.empty((n, k), np.int32), np.empty((n, k), points.dtype), np.empty(n, points.dtype)
     if k == 0:
         return Neighbors(ids, gaps, reach)
@@ -76,6 +80,7 @@ def find_in_cells(
         ids[lo:hi], gaps[lo:hi], worst[lo:hi] = -1, np.inf, farthest
 
     team.ranges(clear, n)
+    worst[: starts[own[0]]] = worst[starts[own[1]] :] = -np.inf  # nothing is near enough
     local = threading.local()
 
     def scratch() -> nearest.Scratch:
@@ -88,8 +93,8 @@ def find_in_cells(
 
     def search(pair: Pair) -> None:
         if pair[0] == pair[1]:
-            own = np.arange(groups.edges[pair[0]], groups.edges[pair[0] + 1])
-            nearest.search_cells(points, half, starts, own, own, scratch(), ids, gaps, worst)
+            mine = np.arange(max(groups.edges[pair[0]], own[0]), min(groups.edges[pair[0] + 1], own[1]))
+            nearest.search_cells(points, half, starts, mine, mine, scratch(), ids, gaps, worst)
         nearest.search_cells(points, half, starts, *groups.members(pair), scratch(), ids, gaps, worst)
         done.append(pair)
         if report is not None:

@@ -109,4 +109,6 @@ def copy_rows(matrix: npt.NDArray[Any], rows: Rows) -> Floats:
 
 def _is_readable(matrix: npt.NDArray[Any]) -> bool:
     """Whether compiled code can read it in place."""
-    return matrix.dtype.type in (np.float32, np.float64) and matrix.flags.c_contiguous
+    return (
+        isinstance(matrix, np.ndarray) and matrix.dtype.type in (np.float32, np.float64) and matrix.flags.c_contiguous
+    )

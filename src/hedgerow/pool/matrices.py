@@ -132,6 +132,12 @@ class Matrix:
             return tables.fill(np.empty((self.n, self.width), self.dtype), self.chunks())
         return self._map_copy()
 
+    def view(self) -> Any:
+        """As `array`, but several `.npy` files are not copied: an object that is sliced and indexed by rows like one,
+        and reads what is asked for."""
+        several = isinstance(self.data, Npy) and self.data.is_mapped and len(self.data.files) > 1
+        return MatrixRows(self) if several else self.array()
+
     def _map_copy(self) -> npt.NDArray[Any]:
         """The matrix in a temporary file without a name, mapped."""
         needed = self.n * self.width * self.dtype.itemsize
@@ -162,6 +168,31 @@ class Matrix:
             return self.data.array
         one = isinstance(self.data, Npy) and self.data.is_mapped and len(self.data.files) == 1
         return self.data.array() if isinstance(self.data, Npy) and one else None
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixRows:
+    """The rows of a matrix, read as they are asked for: `rows[start:stop]`, and `rows[numbers]` with ascending ones."""
+
+    matrix: Matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return self.matrix.n, self.matrix.width
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the numbers."""
+        return self.matrix.dtype
+
+    def __len__(self) -> int:
+        return self.matrix.n
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        if isinstance(rows, slice):
+            return self.matrix.read(*rows.indices(self.matrix.n)[:2])
+        return self.matrix.take(rows)
 
 
 @dataclass(frozen=True, eq=False)

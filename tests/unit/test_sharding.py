@@ -1,0 +1,277 @@
+"""Linkage on shards: the exact tree where neighbors are exact, the same bits on every engine, whatever is killed."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import engine_tasks
+import hedgerow as hr
+import killing
+from hedgerow import shards as ranges
+from hedgerow.clustering import layout, sharding
+from hedgerow.clustering.dendrogram import build_tree, join_logs
+from hedgerow.clustering.growth import ROUNDING
+from hedgerow.clustering.merges import Active, Limits, merge_round
+from hedgerow.clustering.neighbors import Neighbors, find_neighbors
+from hedgerow.clustering.parts import Parts, save_columns
+from hedgerow.clustering.vectors import average_groups, open_vectors
+from hedgerow.clustering.workers import open_workers
+from hedgerow.engines import Engine
+from hedgerow.engines.logs import read_log
+from hedgerow.engines.serial import Serial
+from hedgerow.errors import InputError, StoreError
+from hedgerow.machine import team as use_team
+from hedgerow.pool import open_matrix
+
+N, ROWS = 5_000, 600
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small() -> Iterator[None]:
+    """Cells and ranges so small that some thousand rows make several shards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "FEW", 200)
+        patch.setattr(sharding, "CELL", 25)
+        patch.setattr(ranges, "RANGE_BYTES", 1 << 18)
+        yield
+
+
+def draw_groups(rng: np.random.Generator, n: int, d: int = 16) -> npt.NDArray[np.float64]:
+    centers = rng.normal(size=(n // 20, d))
+    return np.asarray(centers[rng.integers(0, len(centers), n)] + 0.4 * rng.normal(size=(n, d)))
+
+
+def draw_noise(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
+    return rng.normal(size=(n, 16))
+
+
+def draw_copies(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
+    points = draw_groups(rng, n)
+    return points[rng.integers(0, n, n)]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("pool") / "pool.npy"
+    points = draw_groups(np.random.default_rng(0), N).astype(np.float16)
+    points[:50] = points[-50:]
+    np.save(made, points)
+    return made
+
+
+GIVEN: dict[str, Any] = {"method": "certified", "average_size": 8, "shard_rows": ROWS}
+
+
+@pytest.fixture(scope="module")
+def expected(path: Path, small: None) -> hr.Clusters:
+    return hr.cluster(path, **GIVEN)
+
+
+def assert_same(found: hr.Clusters, expected: hr.Clusters) -> None:
+    assert found.labels.tobytes() == expected.labels.tobytes()
+    assert found.threshold == expected.threshold
+    assert found.tree is not None
+    assert expected.tree is not None
+    assert found.tree.heights.tobytes() == expected.tree.heights.tobytes()
+    assert found.centroids is not None
+    assert expected.centroids is not None
+    assert found.centroids.means.tobytes() == expected.centroids.means.tobytes()
+    assert found.centroids.spread.tobytes() == expected.centroids.spread.tobytes()
+
+
+def compare_all(folder: Path, files: Any, search: Any) -> npt.NDArray[np.int64]:
+    """All pairs of cells, so that neighbors are exact."""
+    return np.column_stack(np.triu_indices(files.edges[-1], 1))
+
+
+@pytest.mark.parametrize(
+    ("draw", "metric"),
+    [(draw_groups, "cosine"), (draw_groups, "sqeuclidean"), (draw_noise, "cosine"), (draw_copies, "sqeuclidean")],
+)
+def test_exact_neighbors_give_the_exact_tree(
+    draw: Callable[..., Any], metric: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every cut that float32 resolves has the same clusters, although no shard sees more than its own merges."""
+    monkeypatch.setattr(sharding, "choose_pairs", compare_all)
+    points = draw(np.random.default_rng(5), 700)
+    np.save(tmp_path / "pool.npy", points)
+    tree = hr.linkage(points, metric=metric)
+    heights = tree.heights
+    for share in (0.4, 0.8):
+        at = int(share * len(heights))
+        while heights[at + 1] - heights[at] < 1e-5 * heights[-1]:
+            at += 1
+        threshold = float(heights[at] + heights[at + 1]) / 2
+        found = hr.cluster(
+            tmp_path / "pool.npy", method="certified", metric=metric, threshold=threshold, slack=1, shard_rows=120,
+            workdir=tmp_path / f"{share}",
+        )  # fmt: skip
+        np.testing.assert_array_equal(found.labels, tree.cut(threshold=threshold))
+        assert found.tree is not None
+        np.testing.assert_allclose(found.tree.heights, heights[: at + 1], atol=2e-6 * heights[-1])
+        tasks = [entry["task"] for entry in read_log(tmp_path / f"{share}") if "engine" in entry]
+        assert tasks.count("merge_shard") >= 2
+
+
+@pytest.mark.parametrize("parts", [2, 16])
+@pytest.mark.parametrize("draw", [draw_groups, draw_noise])
+def test_shards_that_know_nothing_of_space_merge_as_one(draw: Callable[..., Any], parts: int) -> None:
+    """Clusters are dealt to shards at random, each merges with all others standing still: the exact tree."""
+    rng = np.random.default_rng(2)
+    points = draw(rng, 800)
+    n, logs, k = len(points), [], 7
+    with use_team(1) as team:
+        vectors = open_vectors(points, "cosine", np.float64, team)
+        means = vectors.prepare(points)
+        active = Active(np.arange(n), means, vectors.half(means), np.ones(n, np.int64))
+        limits = Limits(np.inf, 1.0, 0.5 * ROUNDING[np.float64])
+        while len(active) > 1:
+            found = find_neighbors(active.means, active.half, k, team)
+            shard = rng.integers(0, parts, len(active)) if len(active) > 20 else np.zeros(len(active), int)
+            left, made = [], 0
+            for part in np.unique(shard):
+                order = np.argsort(shard != part, kind="stable")  # its own come first
+                own = (0, int((shard == part).sum()))
+                merged = merge_round(active.take(order, team), relist(found, order, own[1]), limits, team, own)
+                left.append(merged.active)
+                logs.append(merged.log)
+                made += len(merged.log)
+            active = Active(*(np.concatenate([getattr(one, name) for one in left]) for name in sharding.CLUSTER))
+            k = k if made else 2 * k
+    expected = hr.linkage(points)
+    np.testing.assert_allclose(build_tree(n, join_logs(logs)).heights, expected.heights, atol=1e-12)
+    tree = build_tree(n, join_logs(logs))
+    np.testing.assert_array_equal(tree.cut(average_size=5), expected.cut(average_size=5))
+
+
+def relist(found: Neighbors, order: npt.NDArray[np.int64], own: int) -> Neighbors:
+    """The lists of clusters in another order; only the first `own` of them have one."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    ids, gaps = found.ids[order], found.gaps[order]
+    ids = np.where(ids >= 0, place[ids], -1).astype(np.int32)
+    ids[own:], gaps[own:] = -1, np.inf
+    return Neighbors(ids, gaps, found.reach)
+
+
+@pytest.mark.parametrize("name", ["processes:2", "dask:2"])
+def test_every_engine_has_the_same_bits(
+    name: str, engines: Callable[[str], Engine], path: Path, expected: hr.Clusters, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    assert_same(hr.cluster(path, **GIVEN, engine=engines(name), workdir=work), expected)
+    assert {held.name for held in (work / "shards").iterdir()} == {"base"}
+    rounds = [entry for entry in read_log(work) if entry.get("task") == "merge_shard" and "engine" in entry]
+    assert len(rounds) > 3
+    assert rounds[0]["jobs"] >= 5
+
+
+def test_clusters_are_as_good_as_without_shards(path: Path, expected: hr.Clusters) -> None:
+    whole = hr.cluster(path, method="certified", average_size=8)
+    assert expected.n_clusters == whole.n_clusters == N // 8
+    assert abs(expected.threshold / whole.threshold - 1) < 0.01
+    pairs = np.unique(np.column_stack([expected.labels, whole.labels]), axis=0)
+    assert len(pairs) < 1.15 * whole.n_clusters  # most clusters are the same
+
+
+def test_one_shard_is_none(path: Path) -> None:
+    whole = hr.cluster(path, method="certified", average_size=8)
+    assert_same(hr.cluster(path, **{**GIVEN, "shard_rows": N}), whole)
+
+
+def test_several_files_are_one_pool(path: Path, expected: hr.Clusters, tmp_path: Path) -> None:
+    points = np.load(path)
+    for part, (start, stop) in enumerate([(0, 100), (100, 3000), (3000, N)]):
+        np.save(tmp_path / f"{part}.npy", points[start:stop])
+    assert_same(hr.cluster(tmp_path, **GIVEN), expected)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+def test_points_at_the_threshold_merge(metric: str, tmp_path: Path) -> None:
+    """Pairs at exactly the threshold, which float32 cannot tell from others, are settled in float64."""
+    rng = np.random.default_rng(3)
+    corners = np.eye(16)[rng.integers(0, 16, 600)] * rng.choice([-1, 1], 600)[:, None]
+    points = np.where(rng.random((600, 1)) < 0.5, corners, corners + np.roll(corners, 1, axis=1))
+    np.save(tmp_path / "pool.npy", points)
+    threshold = 1 - 0.5**0.5 if metric == "cosine" else 1.0
+    alone = hr.cluster(points, method="exact", metric=metric, threshold=threshold)
+    given: dict[str, Any] = {"metric": metric, "threshold": threshold, "slack": 1, "shard_rows": 40}
+    found = hr.cluster(tmp_path / "pool.npy", method="certified", **given)
+    assert found.n_clusters == alone.n_clusters
+
+
+@pytest.mark.parametrize("name", ["processes:2", "dask:2"])
+def test_a_killed_worker_changes_nothing(
+    name: str,
+    engines: Callable[[str], Engine],
+    path: Path,
+    expected: hr.Clusters,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sharding, "merge_shard", engine_tasks.kill_at_first_merge)
+    assert_same(hr.cluster(path, **GIVEN, engine=engines(name), workdir=tmp_path / "work"), expected)
+    assert (tmp_path / "work" / "killed").exists()
+
+
+def test_a_killed_driver_is_resumed_on_other_engines(
+    engines: Callable[[str], Engine], path: Path, expected: hr.Clusters, tmp_path: Path
+) -> None:
+    """While rows are sorted, while cells are paired, and in a later round."""
+    work = tmp_path / "work"
+    for engine, kill_at in (("serial", 2), ("processes:1", 3), ("serial", 8)):
+        killing.kill_driver(path, work, engine, kill_at, f"{{'shard_rows': {ROWS}}}")
+    assert_same(hr.cluster(path, **GIVEN, engine=engines("processes:2"), workdir=work), expected)
+    assert_same(hr.cluster(path, **GIVEN, workdir=work), expected)  # from the state at the end
+
+
+def test_a_workdir_of_another_run_is_refused(path: Path, tmp_path: Path) -> None:
+    hr.cluster(path, **GIVEN, workdir=tmp_path / "work")
+    for other in ({"shard_rows": ROWS + 1}, {"average_size": 9}):
+        with pytest.raises(StoreError, match="belongs to another run"):
+            hr.cluster(path, **{**GIVEN, **other}, workdir=tmp_path / "work")
+
+
+def test_what_shards_cannot_do(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="shard_rows reads the pool from files"):
+        hr.cluster(np.load(path), **GIVEN)
+    with pytest.raises(InputError, match="shard_rows must be at least 1"):
+        hr.cluster(path, method="certified", shard_rows=0)
+    with pytest.raises(InputError, match="shard_rows goes with"):
+        hr.cluster(path, method="multiround", shard_rows=100)
+    points = np.load(path)
+    points[7] = 0
+    np.save(tmp_path / "zeros.npy", points)
+    with pytest.raises(InputError, match="all-zero rows"):
+        hr.cluster(tmp_path / "zeros.npy", **GIVEN, zeros="singletons")
+
+
+def test_sums_by_shard_are_the_means(path: Path, expected: hr.Clusters, tmp_path: Path) -> None:
+    """The means that a pass begins with, copies counted as often as they are there."""
+    hr.cluster(path, **GIVEN, workdir=tmp_path / "work")
+    with use_team(1) as team:
+        vectors = open_vectors(np.load(path), "cosine", np.float64, team)
+        workers = open_workers(Serial(), tmp_path / "work", open_matrix(path, "embeddings"), vectors, 1)
+        made = sharding.Shards(workers, 100, tmp_path / "work" / "shards")
+        first = np.unique(expected.labels, return_index=True)[1]
+        parts = sharding.gather_shards(made, expected.labels, first, np.float64, "test")
+        means, half, size = average_groups(vectors, expected.labels, team, vectors.half)
+    assert len(parts.counts) == 7
+    np.testing.assert_array_equal(parts.load("point"), first)
+    np.testing.assert_array_equal(parts.load("size"), size)
+    np.testing.assert_allclose(parts.load("means"), means, atol=1e-12)
+    np.testing.assert_allclose(parts.load("half"), half)
+
+
+def test_rows_of_parts(tmp_path: Path) -> None:
+    values = np.arange(10.0)
+    for part, (start, stop) in enumerate([(0, 4), (4, 4), (4, 10)]):
+        save_columns(tmp_path / f"x-{part:05}", {"value": values[start:stop]})
+    parts = Parts(str(tmp_path), "x", (4, 0, 6))
+    assert len(parts) == 10
+    np.testing.assert_array_equal(parts.load("value"), values)
+    np.testing.assert_array_equal(parts.take("value", np.array([0, 3, 4, 9])), [0, 3, 4, 9])
