@@ -136,8 +136,8 @@ def merge_shards(
     if not all(_mark(folder, "sorted", part).exists() for part in range(len(jobs))):
         ranges = list_ranges(source, shards.workers, base)
         shards.workers.map(scatter_rows, ranges, report("reading"))
-        given = {"ranges": len(ranges), "seed": search.seed, "cell": CELL}
-        shards.workers.map(collect_shard, [{**job, **given} for job in jobs], report("sorting"))
+        sorting = {"ranges": len(ranges), "seed": search.seed, "cell": CELL}
+        shards.workers.map(collect_shard, [{**job, **sorting} for job in jobs], report("sorting"))
     for path in folder.glob("scattered-*.npy"):
         path.unlink()
     files = join_cells(folder, home, len(jobs))
@@ -145,8 +145,8 @@ def merge_shards(
     shards.workers.map(vote_shard, jobs, report("pairing cells"))
     save_pairs(folder, choose_pairs(folder, files, search), files.edges)
     after = shards.folder / f"active-{turn:03}"
-    given = {"k": search.k, "limits": [to_text(limits.threshold), *_list(limits)], "after": str(after)}
-    records = shards.workers.map(merge_shard, [{**job, **given} for job in jobs], report("merging"))
+    merging: Job = {"k": search.k, "limits": [to_text(limits.threshold), *_list(limits)], "after": str(after)}
+    records = shards.workers.map(merge_shard, [{**job, **merging} for job in jobs], report("merging"))
     copies = join_logs([load_log(name_part(folder, "copies", part)) for part in range(len(jobs))])
     logs = [load_log(name_part(folder, "merges", part)) for part in range(len(jobs))]
     active = Parts(str(after), "active", tuple(int(record["kept"]) for record in records))
