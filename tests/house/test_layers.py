@@ -16,10 +16,12 @@ HEAVY = {
     "matplotlib": {"report"},
     "sklearn": {"models", "experiments"},
     "torch": {"models", "engines", "experiments"},
-    "PIL": {"encoders"},
+    "PIL": {"encoders", "desk"},
     "dask": {"engines"},
     "distributed": {"engines"},
     "typer": {"cli"},
+    "starlette": {"desk"},
+    "uvicorn": {"desk"},
 }
 FORBIDDEN_NAMES = {"utils", "util", "common", "base", "manager", "managers", "helper", "helpers", "misc"}
 

@@ -28,6 +28,7 @@ from hedgerow.campaign import (
     disputes,
     exports,
     formats,
+    gallery,
     gold,
     growing,
     ingesting,
@@ -35,6 +36,7 @@ from hedgerow.campaign import (
     people,
     planning,
     predictions,
+    reasons,
     registering,
     reporting,
     results,
@@ -52,6 +54,7 @@ from hedgerow.campaign.budget import Budget
 from hedgerow.campaign.classes import Counted
 from hedgerow.campaign.curves import Measured
 from hedgerow.campaign.database import FILE, Database, Upgraded
+from hedgerow.campaign.gallery import Cluster, Page
 from hedgerow.campaign.gold import Gold
 from hedgerow.campaign.growing import Grown, Growth
 from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings, read_holdings
@@ -60,12 +63,13 @@ from hedgerow.campaign.learning import Learned, Lesson
 from hedgerow.campaign.people import People
 from hedgerow.campaign.planning import Wish
 from hedgerow.campaign.predictions import Model, Reading
+from hedgerow.campaign.reasons import Reason
 from hedgerow.campaign.registering import READY, Given
 from hedgerow.campaign.results import Exported, Wanted
 from hedgerow.campaign.retiring import Retired
 from hedgerow.campaign.spreading import Rule, Spread
 from hedgerow.campaign.stopping import Settings, StopAdvice
-from hedgerow.campaign.summaries import Asked, Entry, Status
+from hedgerow.campaign.summaries import Asked, Entry, Outline, Status
 from hedgerow.campaign.truth import read_truth
 from hedgerow.campaign.verdicts import NO_VALUE
 from hedgerow.errors import CampaignError, InputError
@@ -603,6 +607,49 @@ class Campaign:
     def status(self) -> Status:
         """What there is: the pool, models, batches, tasks, labels, people, files."""
         return summaries.read_status(self._database, self._shelf, self._holdings)
+
+    def outline(self) -> Outline:
+        """What hardly ever changes, at once: the kind, the classes, the number of rows."""
+        return summaries.read_outline(self._database, self._holdings)
+
+    def open_batches(self) -> tuple[Mapping[str, Any], ...]:
+        """The batches that people are asked about: tasks by state, the answers wanted and those that are lacking."""
+        return summaries.read_open_batches(self._database)
+
+    def read_content(self, row: int) -> str | None:
+        """The text or uri of a row; None if it has none."""
+        held = self._holdings
+        if not 0 <= row < held.n:
+            raise InputError(f"the pool has no row {row:,}: it has {held.n:,}")
+        _, found = held.take(np.array([row], np.int64))
+        return None if found is None else str(found[0]) or None
+
+    def explain(self, task: int, batch: int) -> Reason:
+        """Why the row of a task is worth a label: the model's guess and margin, its cluster, its labeled neighbors.
+
+        batch: what the task was shown as by `claim`; its model is the one that is asked.
+        """
+        row = self._find_task(task)
+        return reasons.find_reason(self._database, self._shelf, self._holdings, row.row, row[1], batch)
+
+    def list_clusters(self, order: str = "size", n: int = 100) -> tuple[int, list[Cluster]]:
+        """(how many clusters there are, the first n): with size, labels, purity, the mean margin of the newest model.
+
+        order: "size" or "labeled", the most first; "purity" or "margin", the lowest first.
+        """
+        n = checks.integer(n, "n", least=1)
+        return gallery.list_clusters(self._database, self._shelf, self._holdings, order, n)
+
+    def browse_cluster(self, cluster: int, *, start: int = 0, n: int = 60) -> Page:
+        """Rows of a cluster with their labels, n of them from `start` on, in the order of the pool."""
+        return gallery.read_cluster(self._database, self._holdings, cluster, start, n)
+
+    def browse_batch(self, number: int, *, state: str | None = None, start: int = 0, n: int = 60) -> Page:
+        """Tasks of a batch with what people decided, n of them from `start` on, cluster by cluster in pick order.
+
+        state: only those that are "open", "answered", "disputed", "settled" or "void".
+        """
+        return gallery.read_page(self._database, self._holdings, number, state, start, n)
 
     def batch(self, number: int) -> dict[str, Any]:
         """The tasks of a batch by column, in pick order: ids, contents, clusters, margins, guesses, states."""

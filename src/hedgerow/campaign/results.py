@@ -82,7 +82,7 @@ def read_labels(database: Database, holdings: Holdings, wanted: Wanted, carried:
     with database.read() as connection:
         found = verdicts.read_verdicts(connection)
         rounds = _read_rounds(connection, found)
-        names = _read_names(connection, holdings)
+        names = read_names(connection, holdings)
         marks = read_marks(connection, holdings.n)
         retired = _count_retired(connection)
     if carried is not None:
@@ -168,7 +168,7 @@ def read_votes(database: Database, holdings: Holdings, wanted: Wanted) -> Found:
     with database.read() as connection:
         whole = verdicts.take_last(verdicts.fetch_numbers(connection, sql, 8), verdicts.read_meaning(connection))
         people = {row.id: row.name for row in connection.execute(sa.select(tables.annotator))}
-        names = _read_names(connection, holdings)
+        names = read_names(connection, holdings)
         marks = read_marks(connection, holdings.n)
     row, class_, annotator, kind, value, _, _, said_at = whole.T
     votes = [ANSWER, NONE_OF_THESE] if holdings.kind == MULTI_LABEL else [ANSWER]
@@ -209,7 +209,7 @@ def _expand_sets(votes: Columns, names: list[str]) -> Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class _Names:
+class Names:
     """Stored values in words: `words` by place, for the values in `codes`, which ascend."""
 
     codes: Numbers
@@ -225,16 +225,17 @@ class _Names:
         return words
 
 
-def _read_names(connection: sa.Connection, holdings: Holdings) -> _Names:
+def read_names(connection: sa.Connection, holdings: Holdings) -> Names:
+    """The words of all values that verdicts and votes can have."""
     if holdings.kind == PAIRS:
-        return _Names(np.array([NO_VALUE, 0, 1]), np.array([None, 0, 1], np.object_), True)
+        return Names(np.array([NO_VALUE, 0, 1]), np.array([None, 0, 1], np.object_), True)
     named: dict[int, Any] = dict(holdings.names)
     if holdings.kind == MULTI_LABEL:
         table = connection.execute(sa.select(tables.labelset.c.id, tables.labelset.c.classes)).all()
         named = {row[0]: _name_set(row[1], holdings) for row in table}
     named[NO_VALUE] = ()
     codes = sorted(named)
-    return _Names(np.array(codes, np.int64), _list_names([named[code] for code in codes]), False)
+    return Names(np.array(codes, np.int64), _list_names([named[code] for code in codes]), False)
 
 
 def _name_set(text: str, holdings: Holdings) -> tuple[str, ...]:

@@ -18,13 +18,13 @@ from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.asking import Task
 from hedgerow.campaign.budget import Budget, find_budget
 from hedgerow.campaign.curves import Measured, advise, read_curve
-from hedgerow.campaign.database import Database
+from hedgerow.campaign.database import Database, read_meta
 from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdout
 from hedgerow.campaign.people import estimate_agreement
 from hedgerow.campaign.planning import require_batch
 from hedgerow.campaign.predictions import UNKNOWN_CLASS, find_model, load_predictions
 from hedgerow.campaign.quality import Agreement
-from hedgerow.campaign.tables import DISPUTED, LIVE, STATES
+from hedgerow.campaign.tables import DISPUTED, GOLD, LIVE, STATES, VOID
 
 Numbers = npt.NDArray[np.int64]
 LOOKED_AT = 2  # models whose picks are looked at: of the newest there may be no answers yet
@@ -52,6 +52,21 @@ class Entry:
     version: str
     command: str
     outcome: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A campaign at a glance. content: what its contents are, "text" or "uri".
+
+    edition: a number that changes with the pool and its classes.
+    """
+
+    uuid: str
+    kind: str
+    content: str | None
+    rows: int
+    classes: tuple[str, ...]
+    edition: int
 
 
 @dataclass(frozen=True)
@@ -112,6 +127,15 @@ class Status:
         return "\n".join(lines)
 
 
+def read_outline(database: Database, holdings: Holdings) -> Outline:
+    """A campaign at a glance, from what is in memory."""
+    with database.read() as connection:
+        uuid = read_meta(connection, "uuid")
+    assert uuid is not None
+    names = tuple(holdings.classes.values())
+    return Outline(uuid, holdings.kind, holdings.content, holdings.n, names, holdings.edition)
+
+
 def read_status(database: Database, shelf: Shelf, holdings: Holdings) -> Status:
     """Count what there is, in one consistent view; and how good the newest model is."""
     measured = next(iter(read_curve(database, shelf, holdings, last=1)), None)
@@ -158,13 +182,28 @@ def _pairs(connection: sa.Connection, sql: str) -> dict[str, int]:
     return {str(row[0]): int(row[1]) for row in connection.execute(sa.text(sql))}
 
 
-def _read_batches(connection: sa.Connection) -> tuple[Mapping[str, Any], ...]:
+def read_open_batches(database: Database) -> tuple[Mapping[str, Any], ...]:
+    """The batches that people are asked about, oldest first, with the answers that they want and those they lack."""
+    live = f"state = '{LIVE}' AND kind <> '{GOLD}'"
+    sql = (
+        f"SELECT batch, sum(wanted), sum(CASE WHEN state < {DISPUTED} THEN wanted - given ELSE 0 END) FROM task "
+        f"WHERE state <> {VOID} AND batch IN (SELECT id FROM batch WHERE {live}) GROUP BY batch"
+    )
+    with database.read() as connection:
+        sums = {row[0]: (int(row[1]), int(row[2])) for row in connection.execute(sa.text(sql))}
+        found = _read_batches(connection, live)
+    return tuple({**one, **dict(zip(("wanted", "lacking"), sums.get(one["id"], (0, 0)), strict=True))} for one in found)
+
+
+def _read_batches(connection: sa.Connection, some: str = "1 = 1") -> tuple[Mapping[str, Any], ...]:
     counts: dict[int, dict[str, int]] = {}
-    for batch, state, count in connection.execute(
-        sa.text("SELECT batch, state, count(*) FROM task GROUP BY batch, state ORDER BY batch, state")
-    ):
+    sql = (
+        f"SELECT batch, state, count(*) FROM task WHERE batch IN (SELECT id FROM batch WHERE {some}) "
+        "GROUP BY batch, state ORDER BY batch, state"
+    )
+    for batch, state, count in connection.execute(sa.text(sql)):
         counts.setdefault(batch, {})[STATES[state]] = count
-    rows = connection.execute(sa.select(tables.batch).order_by(tables.batch.c.id)).all()
+    rows = connection.execute(sa.select(tables.batch).where(sa.text(some)).order_by(tables.batch.c.id)).all()
     return tuple(
         {"id": row.id, "kind": row.kind, "strategy": row.strategy, "seed": row.seed, "model": row.model}
         | {"state": row.state, "outcome": row.outcome, "size": row.size, "tasks": counts.get(row.id, {})}

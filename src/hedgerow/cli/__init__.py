@@ -8,6 +8,7 @@ import typer
 from hedgerow.cli import campaign_labels, campaign_models, campaign_people, campaign_pool, campaigns, engines
 from hedgerow.cli.advice import advise
 from hedgerow.cli.app import app, run
+from hedgerow.cli.desk import desk
 from hedgerow.cli.embeddings import embed
 from hedgerow.cli.experiments import demo, list_shelf, report_run, run_recipe, show_group
 from hedgerow.cli.functions import apply
@@ -81,6 +82,7 @@ classes.command("rename")(campaign_pool.rename_class)
 classes.command("merge")(campaign_pool.merge_classes)
 classes.command("split")(campaign_pool.split_class)
 classes.command("relabel")(campaign_pool.relabel_class)
+app.command()(desk)
 engine = typer.Typer(help="Check the workers of an engine, and what a run on them cost.")
 app.add_typer(engine, name="engine")
 engine.callback(invoke_without_command=True)(show_group)

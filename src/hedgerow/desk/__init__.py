@@ -1,0 +1,5 @@
+"""The desk: a web page over a campaign, on which people label. `hedgerow desk CAMPAIGN` opens it."""
+
+from hedgerow.desk.server import serve
+
+__all__ = ["serve"]

@@ -1,0 +1,36 @@
+// BATCH: what a batch asks about, cluster by cluster in the order of the picks.
+import { get } from "./api.js";
+import { make, count } from "./dom.js";
+import { Grid } from "./grid.js";
+
+const STATES = ["all", "open", "answered", "disputed", "settled", "void"];
+
+class BatchScreen extends HTMLElement {
+  async start(desk, number) {
+    this.desk = desk;
+    if (!desk.batches) await desk.recount();
+    const batches = desk.batches ?? [];
+    if (!batches.length) {
+      this.replaceChildren(make("p", { class: "muted page", text: "No batch is open. CURVES can choose the next one." }));
+      return;
+    }
+    this.number = Number(number) || batches.at(-1).id;
+    const name = (one) => `${one.kind === "holdout" ? "holdout" : `batch ${one.id}`} · ${one.strategy} · ${count(one.size)}`;
+    const pick = make("select", { "aria-label": "Batch", on: { change: () => desk.go(`batch/${pick.value}`) } },
+      batches.map((one) => make("option", { value: one.id, text: name(one), selected: one.id === this.number })));
+    this.filters = make("div", { class: "filters", role: "group", "aria-label": "State" }, STATES.map((state) =>
+      make("button", { type: "button", text: state, "aria-pressed": String(state === "all"), on: { click: () => this.#show(state) } })));
+    this.place = make("div");
+    this.replaceChildren(make("div", { class: "page" }, make("h1", { text: "Batch" }), make("div", { class: "bar" }, pick, this.filters),
+      make("p", { class: "muted", text: "A line on the left begins a new cluster; clusters and examples are in the order of the picks." }), this.place));
+    this.#show("all");
+  }
+
+  #show(state) {
+    for (const button of this.filters.children) button.setAttribute("aria-pressed", String(button.textContent === state));
+    const fields = state === "all" ? {} : { state };
+    this.place.replaceChildren(new Grid((start) => get("batch", { number: this.number, start, ...fields })).element);
+  }
+}
+
+customElements.define("desk-batch", BatchScreen);
