@@ -137,6 +137,50 @@ def most_typical(points, rows, neighbors):
     return rows[int(np.argmin(means))]
 
 
+def most_covering(points, labeled, k, kernel, weights=None):
+    """Greedy coverage: k times the unlabeled row that adds most to the sum of the largest kernels; ties by lowest row.
+
+    kernel: of distances (n, n). Ends early if no row adds anything.
+    """
+    covers = kernel(np.linalg.norm(points[:, None] - points[None], axis=2)).astype(float)
+    weights = np.ones(len(points)) if weights is None else weights
+    covered = covers[labeled].max(axis=0, initial=0.0)
+    closed, picked = labeled.copy(), []
+    while len(picked) < k:
+        gains = (weights * np.maximum(covers - covered, 0)).sum(axis=1)
+        gains[closed] = 0
+        row = int(gains.argmax())
+        if gains[row] <= 0:
+            break
+        picked.append(row)
+        closed[row] = True
+        covered = np.maximum(covered, covers[row])
+    return picked
+
+
+def probcover(points, labeled, k, delta):
+    """ProbCover's greedy picks; whenever all is covered, delta is halved until something is uncovered again."""
+    labeled, picked = labeled.copy(), []
+    distance = np.linalg.norm(points[:, None] - points[None], axis=2)
+    while len(picked) < k:
+        more = most_covering(points, labeled, k - len(picked), lambda distances, delta=delta: distances < delta)
+        picked += more
+        labeled[more] = True
+        while len(picked) < k and (distance[labeled] < delta).any(axis=0).all():
+            delta /= 2
+    return picked
+
+
+def purest_radius(points, groups, purity):
+    """The largest radius, among the distances of points, with which a share `purity` of all balls has one group."""
+    distance = np.linalg.norm(points[:, None] - points[None], axis=2)
+    return max(
+        radius
+        for radius in np.unique(distance)
+        if np.mean([len(set(groups[row < radius])) <= 1 for row in distance]) >= purity
+    )
+
+
 def graph_linkage(edges, n, threshold):
     """Average linkage on a graph {(a, b): weight}: merge the two clusters whose edges have the lowest mean.
 

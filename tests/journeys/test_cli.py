@@ -219,7 +219,7 @@ def test_every_strategy_by_name(files: Path, run: Run, strategy: str) -> None:
     assert table.column_names[-2 - len(weights) :] == ["cluster", *weights, "pick"]
 
 
-@pytest.mark.parametrize("strategy", ["coreset", "typiclust", "random"])
+@pytest.mark.parametrize("strategy", ["coreset", "typiclust", "probcover", "maxherding", "random"])
 def test_strategies_that_need_no_predictions(files: Path, run: Run, strategy: str) -> None:
     command = ["select", "--strategy", strategy, "--embeddings", "pool.npy", "-k", 20, "-o", "batch.parquet"]
     assert run(*command).code == 0

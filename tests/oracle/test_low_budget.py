@@ -7,7 +7,7 @@ import hedgerow as hr
 import reference
 from hedgerow import machine
 from hedgerow.clustering import layout
-from hedgerow.strategies import groups, typiclust
+from hedgerow.strategies import coverage, groups, herding, typiclust
 from hedgerow.strategies.points import open_points
 
 
@@ -78,6 +78,147 @@ def test_lists_by_cells_hold_nearly_all_neighbors_in_the_order_of_the_rows():
         held = by_cells.ids[row][by_cells.ids[row] >= 0]
         exactly = gaps[row] + gaps[held] - points[held].astype(float) @ points[row].astype(float)
         assert by_cells.gaps[row, : len(held)] == pytest.approx(exactly, rel=1e-3, abs=1e-4)
+
+
+# Coverage: ProbCover, MaxHerding, UHerding.
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_probcover_picks_as_its_authors_do_and_goes_on_with_smaller_balls(metric):
+    for seed in range(150):
+        points, labeled, k, rng = make_pool(seed)
+        delta = float(rng.uniform(0.05, 0.8) * (1 if metric == "cosine" else 4))
+        found = hr.select(hr.ProbCover(delta, metric=metric), k, embeddings=points, labeled=labeled).rows
+        assert found.tolist() == reference.probcover(scale(points, metric), labeled, k, delta)
+
+
+def assert_greedy(covers, labeled, picked):
+    """Each pick adds as much to the coverage as any row would. Two rows that are each other's gain tie exactly, so that
+    rounding decides: sequences cannot be compared."""
+    centers = np.flatnonzero(labeled).tolist()
+    for row in picked:
+        gains = np.maximum(covers - covers[centers].max(axis=0, initial=0.0), 0).sum(axis=1)
+        gains[centers] = 0
+        assert row not in centers
+        assert gains[row] >= gains.max() * (1 - 1e-5) - 1e-6
+        centers.append(int(row))
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_maxherding_picks_as_its_authors_do(metric):
+    for seed in range(150):
+        points, labeled, k, rng = make_pool(seed)
+        sigma = float(rng.uniform(0.3, 1.5) * (1 if metric == "cosine" else 4))
+        found = hr.select(hr.MaxHerding(sigma, metric=metric), k, embeddings=points, labeled=labeled).rows
+        wide = scale(points, metric)
+        covers = np.exp(-((np.linalg.norm(wide[:, None] - wide[None], axis=2) / sigma) ** 2))
+        assert_greedy(covers, labeled, found)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_uherding_weights_rows_and_takes_the_smallest_distance_of_labels(metric):
+    for seed in range(150):
+        points, labeled, k, rng = make_pool(seed)
+        k = min(k, 10)
+        margins = rng.random(len(points)).astype(np.float32)
+        wide = scale(points, metric)
+        held = wide[labeled]
+        apart = np.linalg.norm(held[:, None] - held[None], axis=2)
+        sigma = apart[apart > 0].min() if labeled.sum() > 1 else 1.0
+        found = hr.select(hr.UHerding(metric=metric), k, embeddings=points, margins=margins, labeled=labeled).rows
+        expected = reference.most_covering(
+            wide,
+            labeled,
+            k,
+            lambda distances, sigma=sigma: np.exp(-((distances / sigma) ** 2)),
+            1 - margins.astype(float),
+        )
+        assert found.tolist() == expected
+
+
+def test_sure_rows_have_no_weight_and_come_last_by_coverage_alone():
+    points = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+    margins = np.ones(30, np.float32)
+    by_weight = hr.select("uherding", 12, embeddings=points, margins=margins).rows
+    assert by_weight.tolist() == hr.select("maxherding", 12, embeddings=points).rows.tolist()
+    margins[4] = 3
+    with pytest.raises(hr.InputError, match=r"margins holds 3 in row 4: a draw by margin needs margins of prob"):
+        hr.select("uherding", 2, embeddings=points, margins=margins)
+
+
+def open_cover(points, threads=1):
+    with machine.team(threads) as team:
+        return coverage.open_cover(points, 0.0, 1.0, team)
+
+
+def test_delta_by_purity_is_the_largest_radius_with_so_many_pure_balls(monkeypatch):
+    for seed in range(60):
+        points, _, _, rng = make_pool(seed)
+        made = rng.integers(0, 2, len(points))
+        made[:2] = 0, 1
+        monkeypatch.setattr(groups, "train_centers", lambda sample, *_: sample[:2])
+        monkeypatch.setattr("hedgerow.clustering.cells.spread_nearest", lambda *_, made=made: made)
+        purity = float(rng.uniform(0.3, 1))
+        with machine.team(1) as team:
+            cover = coverage.open_cover(points, 0.0, 1.0, team)
+            found = hr.ProbCover(classes=2, purity=purity).find_radius(cover, 5, rng)
+        assert found == pytest.approx(reference.purest_radius(points.astype(float), made, purity), rel=1e-5)
+
+
+def test_delta_without_classes_is_the_median_distance_of_the_neighbor_of_that_place():
+    points = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    distances = np.sort(np.linalg.norm(points[:, None].astype(float) - points[None], axis=2), axis=1)
+    for labels, place in ((1, 59), (7, 9), (60, 1), (100, 1)):
+        found = hr.ProbCover().find_radius(open_cover(points), labels, np.random.default_rng(0))
+        assert found == pytest.approx(np.median(distances[:, place]), rel=1e-5)
+
+
+def test_copies_are_covered_and_drawn_last():
+    points = np.repeat(np.random.default_rng(0).normal(size=(6, 3)), 5, axis=0)
+    for strategy in (hr.ProbCover(), hr.ProbCover(classes=3), hr.MaxHerding(), hr.UHerding()):
+        given = {"embeddings": points, "margins": np.full(30, 0.5)}
+        with pytest.warns(hr.HedgerowWarning, match="found 6 distinct points for a batch of 9"):
+            rows = hr.select(strategy, 9, **given).rows
+        assert len(set(rows // 5)) == len(set(rows[:6] // 5)) == 6
+        assert len(set(rows)) == 9
+
+
+COVERING = [hr.ProbCover, hr.MaxHerding, hr.UHerding]
+
+
+@pytest.mark.parametrize("kind", COVERING)
+def test_large_pools_are_sampled_and_later_samples_know_earlier_picks(kind):
+    rng = np.random.default_rng(0)
+    points = (10 * rng.normal(size=(40, 8))[rng.integers(0, 40, 4000)] + 0.1 * rng.normal(size=(4000, 8))).astype("f4")
+    given = {"embeddings": points, "margins": rng.random(4000)}
+    rows = hr.select(kind(sample=100), 40, **given).rows  # two samples
+    assert len(np.unique(rows)) == 40
+    _, nearest = np.unique(np.round(points[rows] / 10, 0), axis=0, return_counts=True)
+    assert len(nearest) > 30  # without that knowledge the two would pick from the same groups
+    assert len(np.unique(hr.select(kind(sample=100), 3900, **given).rows)) == 3900
+
+
+def test_samples_are_disjoint_and_large_enough_for_their_shares():
+    rows = np.arange(3, 1003)
+    for k, sample, count in ((5, 2000, 1), (5, 1000, 1), (5, 100, 1), (50, 100, 2), (900, 100, 10), (1000, 300, 4)):
+        parts = coverage.draw_samples(rows, k, sample, np.random.default_rng(0))
+        drawn = np.concatenate([part for part, _ in parts])
+        assert (len(parts), sum(share for _, share in parts)) == (count, k)
+        assert len(np.unique(drawn)) == len(drawn)
+        assert all(len(part) >= share and (np.diff(part) > 0).all() for part, share in parts)
+        assert set(drawn) <= set(rows)
+
+
+@pytest.mark.parametrize("kind", [*COVERING, hr.TypiClust])
+def test_threads_change_nothing(kind, monkeypatch):
+    rng = np.random.default_rng(0)
+    given = {"embeddings": rng.normal(size=(9000, 6)).astype("f4"), "margins": rng.random(9000)}
+    found = []
+    for count in (1, 3):
+        for module in (coverage, herding, typiclust):
+            monkeypatch.setattr(module, "team", lambda count=count: machine.team(count))
+        found.append(hr.select(kind(), 30, labeled=np.arange(7), **given).rows.tolist())
+    assert found[0] == found[1]
 
 
 # k-means.

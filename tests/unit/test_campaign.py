@@ -73,7 +73,9 @@ def test_the_picks_are_those_of_select(make: Make) -> None:
     assert picked == hedgerow.select("margin", 15, probabilities=chances(), labeled=holdout).rows.tolist()
 
 
-@pytest.mark.parametrize("strategy", ["cluster-margin", "badge", "coreset", "typiclust", "entropy", "random", "spread"])
+@pytest.mark.parametrize(
+    "strategy", ["cluster-margin", "badge", "coreset", "typiclust", "uherding", "entropy", "random", "spread"]
+)
 def test_strategies_by_name(make: Make, strategy: str) -> None:
     campaign = make()
     campaign.predict(chances())
@@ -81,7 +83,7 @@ def test_strategies_by_name(make: Make, strategy: str) -> None:
     assert campaign.status().batches[1]["strategy"] == strategy
 
 
-@pytest.mark.parametrize("strategy", ["coreset", "typiclust"])
+@pytest.mark.parametrize("strategy", ["coreset", "typiclust", "probcover", "maxherding"])
 def test_strategies_on_embeddings_alone_choose_a_first_batch(make: Make, strategy: str) -> None:
     """The holdout is never picked, and is no label either: the choice is that of a pool without it."""
     campaign = make()

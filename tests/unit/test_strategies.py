@@ -270,6 +270,9 @@ def test_what_a_strategy_returns_is_checked(returned, message):
         ("badge", "probabilities", "'badge' needs probabilities: pass probabilities"),
         ("coreset", "embeddings", "'coreset' needs embeddings"),
         ("typiclust", "embeddings", "'typiclust' needs embeddings"),
+        ("probcover", "embeddings", "'probcover' needs embeddings"),
+        ("maxherding", "embeddings", "'maxherding' needs embeddings"),
+        ("uherding", "probabilities", "'uherding' needs margins"),
         ("entropy", "probabilities", "'entropy' needs probabilities"),
         ("least-confidence", "probabilities", "'least-confidence' needs probabilities"),
     ],
@@ -369,6 +372,13 @@ def test_unknown_needs_are_refused(given):
         (lambda: hr.TypiClust(most_groups=2.5), "most_groups must be a whole number"),
         (lambda: hr.TypiClust(least_size=-1), "least_size must be at least 0"),
         (lambda: hr.TypiClust(metric="l2"), "unknown metric 'l2'"),
+        (lambda: hr.ProbCover(delta=0), "delta must be greater than 0"),
+        (lambda: hr.ProbCover(classes=1), "classes must be at least 2"),
+        (lambda: hr.ProbCover(purity=1.5), "purity must be a share of at most 1"),
+        (lambda: hr.ProbCover(sample=0), "sample must be at least 1"),
+        (lambda: hr.MaxHerding(sigma=-1), "sigma must be greater than 0"),
+        (lambda: hr.MaxHerding(metric="l2"), "unknown metric 'l2'"),
+        (lambda: hr.UHerding(sigma=0), "sigma must be greater than 0"),
         (lambda: hr.CoreSet(metric="cosin"), "unknown metric 'cosin': did you mean 'cosine'"),
     ],
 )
@@ -506,7 +516,7 @@ def test_without_a_power_cluster_margin_is_the_paper(given):
 # Hard data for BADGE and CoreSet.
 
 DIVERSE = [hr.Badge(), hr.Badge(first="random"), hr.CoreSet(), hr.CoreSet(metric="cosine")]
-LAYOUTS = [*DIVERSE, hr.TypiClust(), hr.TypiClust(metric="euclidean")]
+LAYOUTS = [*DIVERSE, hr.TypiClust(), hr.TypiClust(metric="euclidean"), hr.ProbCover(), hr.MaxHerding(), hr.UHerding()]
 
 
 @pytest.mark.parametrize("strategy", DIVERSE)

@@ -16,7 +16,7 @@ WORTH_ESTIMATING = 10.0  # seconds: the estimate of shorter work is not printed
 # Written out, because importing them would take longer than `--help`; a test compares them with the originals.
 STRATEGY_NAMES = (
     "cluster-margin", "margin", "stochastic-margin", "hedge", "entropy", "least-confidence", "badge", "coreset",
-    "typiclust", "random", "cluster-margin-shuffled", "uniform-candidates", "hedge-shuffled",
+    "typiclust", "probcover", "maxherding", "uherding", "random", "cluster-margin-shuffled", "uniform-candidates", "hedge-shuffled",
 )  # fmt: skip
 PAIR_STRATEGY_NAMES = (  # in addition, with --pairs
     "cluster-margin-pairs", "cluster-margin-pairs-shuffled", "uniform-candidate-pairs", "cluster-margin-informed",
@@ -231,7 +231,10 @@ def select(
         ),
     ] = None,
     embeddings: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Embeddings, for badge, coreset and typiclust.")
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Embeddings, for badge, coreset, typiclust, probcover, maxherding and uherding."
+        ),
     ] = None,
     margin_factor: Annotated[
         float | None, typer.Option(help="cluster-margin: number of candidates, in multiples of k. Default: 10.")

@@ -24,9 +24,11 @@ from hedgerow.strategies.cluster_margin import ClusterMargin, refuse_row_margin
 from hedgerow.strategies.controls import ShuffledClusterMargin, ShuffledHedge, UniformCandidates
 from hedgerow.strategies.coreset import CoreSet
 from hedgerow.strategies.hedge import Hedge
+from hedgerow.strategies.herding import MaxHerding, UHerding
 from hedgerow.strategies.inputs import Closed, Joined
 from hedgerow.strategies.margin import Margin, StochasticMargin
 from hedgerow.strategies.options import make as make_known
+from hedgerow.strategies.probcover import ProbCover
 from hedgerow.strategies.random import Random
 from hedgerow.strategies.typiclust import TypiClust
 from hedgerow.strategies.uncertainty import Entropy, LeastConfidence
@@ -42,11 +44,14 @@ __all__ = [
     "Hedge",
     "LeastConfidence",
     "Margin",
+    "MaxHerding",
+    "ProbCover",
     "Random",
     "ShuffledClusterMargin",
     "ShuffledHedge",
     "StochasticMargin",
     "TypiClust",
+    "UHerding",
     "UniformCandidates",
     "View",
     "find_needs",
@@ -62,6 +67,9 @@ STRATEGIES: dict[str, type[Any]] = {
     "badge": Badge,
     "coreset": CoreSet,
     "typiclust": TypiClust,
+    "probcover": ProbCover,
+    "maxherding": MaxHerding,
+    "uherding": UHerding,
     "random": Random,
     "entropy": Entropy,
     "least-confidence": LeastConfidence,
