@@ -194,9 +194,9 @@ def restore(task: Task, trainer: Any, done: Sequence[Round]) -> State:
     return State(picked, labels, task.retrain(trainer, history))
 
 
-def derive_seed(trial: int, number: int, use: int) -> int:
+def derive_seed(trial: int, number: int, use: int, *further: int) -> int:
     """The seed for one use (`DRAW`, `TRAIN`, `SELECT` or `CHECK`) in one round of one trial."""
-    return int(np.random.SeedSequence([trial, number, use]).generate_state(1)[0])
+    return int(np.random.SeedSequence([trial, number, use, *further]).generate_state(1)[0])
 
 
 def cluster_pool(task: Task, state: State, how: Clustering) -> tuple[Clusters, float]:
@@ -282,11 +282,18 @@ class Trial:
     _clusters: dict[Clustering, tuple[Clusters, float]] = field(default_factory=dict, init=False)
 
     def play(
-        self, strategy: Any, *, name: str, batch_size: int | None = None, clustering: Clustering | None = None
+        self,
+        strategy: Any,
+        *,
+        name: str,
+        batch_size: int | None = None,
+        clustering: Clustering | None = None,
+        stream: int = 0,
     ) -> Iterator[Round]:
         """Yield the rounds of one strategy, round 0 first: from the archive, or run now and written to it.
 
-        name: what the records call the strategy. batch_size, clustering: those of the plan if not given.
+        name: what the records call the strategy. batch_size, clustering: those of the plan if not given. stream: other
+        numbers select with other random numbers.
         """
         k = batch_size or self.plan.batch_size
         first, done = self.open(), self.archive.read_rounds(self.number, name, k)[: self.plan.rounds]
@@ -299,7 +306,7 @@ class Trial:
         clusters = self.cluster(clustering)[0] if "clusters" in needs else None
         for number in range(len(done) + 1, self.plan.rounds + 1):
             self.report(f"trial {self.number + 1}: {name}, batches of {k:,}, round {number}")
-            state, after = self._run_round(state, strategy, clusters, k, number)
+            state, after = self._run_round(state, strategy, clusters, k, number, stream)
             after = replace(after, strategy=name)
             self.archive.write_round(after, k)
             yield after
@@ -357,10 +364,10 @@ class Trial:
         return self._clusters[how]
 
     def _run_round(
-        self, state: State, strategy: Any, clusters: Clusters | None, k: int, number: int
+        self, state: State, strategy: Any, clusters: Clusters | None, k: int, number: int, stream: int
     ) -> tuple[State, Round]:
         meter = Meter()
-        seed = derive_seed(self.number, number, SELECT)
+        seed = derive_seed(self.number, number, SELECT, *(() if stream == 0 else (stream,)))
         batch = choose(self.task, state, strategy, k, clusters=clusters, seed=seed, meter=meter)
         return self._learn(state, self.task.find_picked(batch), number, meter)
 

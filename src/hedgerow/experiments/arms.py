@@ -14,7 +14,7 @@ class Arm:
     """One strategy of an experiment, and its name in the results.
 
     control_of: the names of the strategies that are compared with this one as their control; `lacks` is the idea that
-    it lacks, to which the difference is credited.
+    it lacks, to which the difference is credited. stream: its random numbers, others for the same strategy run twice.
     """
 
     name: str
@@ -22,6 +22,7 @@ class Arm:
     clusters: Clustering = DEFAULT_CLUSTERS
     control_of: tuple[str, ...] = ()
     lacks: str = ""
+    stream: int = 0
 
     @property
     def needs(self) -> frozenset[str]:
@@ -35,4 +36,4 @@ class Arm:
             settings["clusters"] = asdict(self.clusters)
         if self.control_of:
             settings |= {"control_of": list(self.control_of), "lacks": self.lacks}
-        return settings
+        return settings | ({"stream": self.stream} if self.stream else {})

@@ -65,7 +65,7 @@ def list_arms(given: Sequence[Arm], unit: str, where: str) -> tuple[Arm, ...]:
     unit: what gets a label, "row" or "pair". where: the recipe, for the error if there is nothing to control.
     """
     arms = list(given)
-    for arm in given:
+    for arm in (one for one in given if not one.stream):
         for control in list_controls(arm.strategy, unit):
             added = _add(arms, arm, control)
             if control is SECOND_STEP:
@@ -98,7 +98,7 @@ def _add(arms: list[Arm], arm: Arm, control: Control) -> Arm:
     name = control.name or f"{arm.name}, {control.suffix}"
     made = Arm(name, control.make(arm.strategy), arm.clusters, (arm.name,), control.lacks)
     for place, other in enumerate(arms):
-        same = other.strategy == made.strategy and type(other.strategy) is type(made.strategy)
+        same = other.strategy == made.strategy and type(other.strategy) is type(made.strategy) and not other.stream
         if same and ("clusters" not in made.needs or other.clusters == made.clusters):
             known = (*other.control_of, *(one for one in made.control_of if one not in other.control_of))
             arms[place] = replace(other, control_of=known, lacks=other.lacks or made.lacks)

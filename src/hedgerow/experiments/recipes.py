@@ -13,6 +13,8 @@
 
     [dataset]                       # a name and its options: `datasets.SOURCES`, `multilabel.PAIR_SOURCES`
     name = "cifar10"
+    [changes]                       # optional, to the pool: rows, tail, copies, jitter, noise; `data/changes.py`
+    noise = 0.2
     [model]                         # a kind and its options: `architectures.MODELS`
     kind = "perceptron"
     [model.training]                # for networks: `models.Training`
@@ -27,11 +29,16 @@
     margin_factor = 1.25
     control_of = "cluster-margin"   # a name or a list of names; `controls = true` adds such arms itself
     lacks = "clusters"              # what the difference is credited to
+    [[strategies]]                  # a strategy once more with other random numbers: the difference is chance
+    strategy = "random"
+    name = "random, again"
+    stream = 1
     [reported_savings.cluster-margin]  # optional, published numbers: percent of the labels of margin that it needed
     margin = 71
 
-Every key is checked; the error for an unknown one suggests the nearest known key. Recipes that come with the package
-are found by name. A recipe is code: a model of kind "program" runs the command that the recipe names.
+A recipe with `like = "NAME"` has the keys of that recipe, except those that it gives itself; a table is replaced as a
+whole. Every key is checked; the error for an unknown one suggests the nearest known key. Recipes that come with the
+package are found by name. A recipe is code: a model of kind "program" runs the command that the recipe names.
 """
 
 import re
@@ -51,6 +58,7 @@ from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import MODELS
 from hedgerow.experiments.arms import Arm
 from hedgerow.experiments.controls import list_arms
+from hedgerow.experiments.data.changes import Changed, Changes
 from hedgerow.experiments.data.datasets import SOURCES
 from hedgerow.experiments.data.multilabel import PAIR_SOURCES
 from hedgerow.metrics import METRICS, PAIR_METRICS
@@ -62,6 +70,7 @@ from hedgerow.strategies.cluster_margin import refuse_row_margin
 T = TypeVar("T")
 SHELF = resources.files("hedgerow.experiments") / "shelf"
 ALL_SOURCES = {**SOURCES, **PAIR_SOURCES}
+ARM_KEYS = ("strategy", "name", "clusters", "control_of", "lacks", "stream")  # besides the options of the strategy
 KNOWN_METRICS: Mapping[Any, Mapping[str, Any]] = {"row": METRICS, "pair": PAIR_METRICS}
 KNOWN_STRATEGIES: Mapping[str, Mapping[str, Any]] = {"row": STRATEGIES, "pair": PAIR_STRATEGIES}
 # Keys of earlier recipes: of the recipe itself, and of [model.training].
@@ -199,11 +208,22 @@ def load_recipe(source: str | Path) -> Recipe:
     else:
         text = (SHELF / f"{checks.option(str(source), 'recipe', list_recipes())}.toml").read_text(encoding="utf-8")
     try:
-        return parse_recipe(tomllib.loads(text))
+        return parse_recipe(inherit(tomllib.loads(text)))
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{source} is not TOML: {error}") from error
     except InputError as error:
         raise InputError(f"recipe {source}: {error}") from error
+
+
+def inherit(tables: dict[str, Any]) -> dict[str, Any]:
+    """The tables of a recipe, with those of the recipe of the package that it is `like`."""
+    if "like" not in tables:
+        return tables
+    name = checks.option(tables["like"], "like", list_recipes())
+    base = tomllib.loads((SHELF / f"{name}.toml").read_text(encoding="utf-8"))
+    if "like" in base:
+        raise InputError(f"the recipe {name!r} is itself like another: name that one, {base['like']!r}")
+    return {**base, **_without(tables, "like")}
 
 
 def parse_recipe(given: Mapping[str, Any]) -> Recipe:
@@ -217,6 +237,9 @@ def parse_recipe(given: Mapping[str, Any]) -> Recipe:
             raise InputError(f"the table [{key}] needs a {tag}: {', '.join(known[key])}")
         record = known[key][checks.option(table[tag], f"{key} {tag}", known[key])]
         parts[key] = read_record(record, table if tag == "name" else _without(table, tag), f"[{key}]")
+    changes = _take_table(tables, "changes", {})
+    if changes:
+        parts["dataset"] = Changed(parts["dataset"], read_record(Changes, changes, "[changes]"))
     clusters = read_clustering(_take_table(tables, "clusters", {}), Clustering(), "[clusters]")
     arms = _take_table(tables, "strategies", kind=list)
     unit = getattr(parts["dataset"], "unit", "row")
@@ -243,11 +266,12 @@ def read_arm(given: Mapping[str, Any], clusters: Clustering, strategies: Mapping
     name = table.pop("name", known)
     own = table.pop("clusters", {})
     control_of, lacks = _read_control(table, name)
+    stream = checks.integer(table.pop("stream", 0), f"stream of {name!r}")
     if own and "clusters" not in find_needs(known, strategies):
         raise InputError(f"the strategy {known!r} does not use clusters: remove its clusters = ...")
     if not isinstance(name, str) or not name:
         raise InputError(f"the name of a strategy must be text, got {name!r}")
-    keys = [entry.name for entry in fields(strategies[known])] + ["strategy", "name", "clusters", "control_of", "lacks"]
+    keys = [entry.name for entry in fields(strategies[known])] + [*ARM_KEYS]
     for key in table:
         checks.option(key, f"key in [[strategies]] {known}", keys)
     try:
@@ -256,7 +280,7 @@ def read_arm(given: Mapping[str, Any], clusters: Clustering, strategies: Mapping
             refuse_row_margin(strategy)
     except InputError as error:
         raise InputError(f"[[strategies]] {known}: {error}") from error
-    return Arm(name, strategy, read_clustering(own, clusters, f"the clusters of {name!r}"), control_of, lacks)
+    return Arm(name, strategy, read_clustering(own, clusters, f"the clusters of {name!r}"), control_of, lacks, stream)
 
 
 def _read_control(table: dict[str, Any], name: str) -> tuple[tuple[str, ...], str]:

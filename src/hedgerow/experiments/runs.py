@@ -190,7 +190,9 @@ class _Player:
             plan = recipe.plan(recipe.batch_size[0])
             self.trial = Trial(self.task, self.trainer, plan, number, self.job.ledger, self.report)
         arm = recipe.strategies[place]
-        rounds = self.trial.play(arm.strategy, name=arm.name, batch_size=batch_size, clustering=arm.clusters)
+        rounds = self.trial.play(
+            arm.strategy, name=arm.name, batch_size=batch_size, clustering=arm.clusters, stream=arm.stream
+        )
         if self.task.unit == "pair" and place == find_uniform(recipe):
             self.trial.check(tuple(rounds), batch_size)
         else:

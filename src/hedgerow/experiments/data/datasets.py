@@ -148,6 +148,28 @@ class Digits:
 
 
 @dataclass(frozen=True)
+class PlainDigits:
+    """scikit-learn's 1,797 digits, 64 numbers per row: a third is the test set, drawn once."""
+
+    name: str = "digits"
+    test_rows: int = 597
+
+    def check(self, data: Path | None) -> int:
+        """Nothing is read from a folder."""
+        rows = len(_load_digits()[1])
+        if not 1 <= self.test_rows < rows:
+            raise InputError(f"test_rows must be 1 to {rows - 1:,}, got {self.test_rows:,}")
+        return rows - self.test_rows
+
+    def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> Dataset:
+        images, labels = _load_digits()
+        order = np.random.default_rng(SPLIT_SEED).permutation(len(labels))
+        test, pool = order[: self.test_rows], order[self.test_rows :]
+        flat = images.reshape(len(images), -1)
+        return Dataset(self.name, CLASSES, flat[pool], labels[pool], flat[test], labels[test])
+
+
+@dataclass(frozen=True)
 class Arrays:
     """The user's own: features.npy, labels.npy, test_features.npy and test_labels.npy in the data folder."""
 
@@ -201,6 +223,7 @@ SOURCES: Mapping[str, Any] = {
     "cifar100": Images,
     "svhn": Images,
     "covtype": Covtype,
+    "digits": PlainDigits,
     "redundant-digits": Digits,
     "arrays": Arrays,
 }
