@@ -3,8 +3,8 @@ pairs at the same rate.
 
 10 million rows in a million clusters, one in a hundred labeled, ten classes; and 43.2 million pairs of 7.2 million rows
 in 720,000 clusters, out of 42 classes. `select` is given margins, `select_pairs` one probability per pair; both are
-timed as a whole, validation included. Each strategy runs in its own process after a small call that loads compiled code;
-memory is in addition to the inputs. Compared with margin and Cluster-Margin on the same inputs.
+timed as a whole, validation included. Each strategy runs in its own process after a small call that loads compiled
+code; memory is in addition to the inputs. Compared with margin and Cluster-Margin on the same inputs.
 """
 
 import numpy as np

@@ -11,7 +11,7 @@ from hedgerow.experiments.architectures import Perceptron
 from hedgerow.experiments.recipes import parse_recipe, read_arm
 from hedgerow.pairs import PAIR_STRATEGIES, ClusterMarginPairs
 from hedgerow.rounds import Clustering, Plan
-from hedgerow.strategies import Badge, ClusterMargin, CoreSet, Margin, Random, StochasticMargin
+from hedgerow.strategies import Badge, ClusterMargin, CoreSet, Hedge, Margin, Random, StochasticMargin
 
 WORDS = {"wordlangs", "wordlangs-million", "wordlangs-small", "wordlangs-typos"}
 CONTROLS = {"wordlangs-distinct"}  # beside which another recipe is read
@@ -36,7 +36,9 @@ def make_tables(**changes: Any) -> dict[str, Any]:
 
 def test_the_shelf_holds_what_the_paper_and_its_ablations_need() -> None:
     others = {"ablation-badge", "ablation-clusters", "covtype", "sweep-digits"}
-    assert set(list_recipes()) == PAPER | others | WORDS | CONTROLS | MULTILABEL
+    assert {
+        name for name in list_recipes() if not name.startswith("regimes-")
+    } == PAPER | others | WORDS | CONTROLS | MULTILABEL
 
 
 @pytest.mark.parametrize("name", list_recipes())
@@ -266,3 +268,35 @@ def test_pairs_need_their_own_models_metrics_and_strategies(changes: dict[str, A
     assert parse_recipe(tables).unit == "pair"
     with pytest.raises(InputError, match=message):
         parse_recipe(tables | changes)
+
+
+def test_a_recipe_may_be_like_another(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('like = "regimes-digits-1"\nname = "mine"\nbatch_size = 30\n[changes]\nnoise = 0.1\n')
+    base, mine = load_recipe("regimes-digits-1"), load_recipe(path)
+    assert (mine.name, mine.batch_size, mine.seed_size) == ("mine", (30,), base.seed_size)
+    assert mine.strategies == base.strategies
+    assert mine.describe()["dataset"] == {
+        "source": {"name": "digits", "test_rows": 597},
+        "changes": {"rows": None, "tail": 1.0, "copies": 0.0, "jitter": 0.05, "noise": 0.1, "seed": 0},
+    }
+    path.write_text('like = "regimes-copies-10"\nname = "mine"\n')
+    with pytest.raises(InputError, match="is itself like another: name that one, 'regimes-digits-1'"):
+        load_recipe(path)
+    path.write_text('like = "regimes-digits"\nname = "mine"\n')
+    with pytest.raises(InputError, match="did you mean"):
+        load_recipe(path)
+
+
+def test_the_cells_of_regimes_have_the_same_strategies() -> None:
+    cells = [load_recipe(name) for name in list_recipes() if name.startswith("regimes-")]
+    assert len(cells) >= 10
+    for unit in ("row", "pair"):
+        assert len({repr(cell.strategies) for cell in cells if cell.unit == unit}) == 1
+    for cell in cells:
+        again = next(arm for arm in cell.strategies if arm.stream)
+        assert again.strategy == Hedge()
+        shuffled = {name for arm in cell.strategies for name in arm.control_of}
+        assert shuffled == {arm.name for arm in cell.strategies if "clusters" in arm.needs and not arm.control_of} - {
+            again.name
+        }

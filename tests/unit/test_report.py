@@ -14,6 +14,7 @@ from hedgerow.report import (
     Section,
     compose_page,
     draw_curves,
+    draw_grid,
     draw_intervals,
     paint_tiles,
     render_bars,
@@ -169,3 +170,12 @@ def test_bars_have_parts_and_escape_their_names() -> None:
     with pytest.raises(InputError, match="1 to 2 parts, got 3"):
         render_bars([], ["a", "b", "c"])
     assert 'class="wide text"' in render_texts([{"a": "<b>"}])
+
+
+def test_a_grid_has_a_tile_for_every_number() -> None:
+    values = np.array([[-250.0, 0.0, np.nan], [12.0, 400.0, -3.0]])
+    figure = draw_grid(values, ["one", "two"], ["a", "b", "c"], limit=300, label="Regrets <by cell>")
+    assert 'aria-label="Regrets &lt;by cell&gt;"' in figure
+    for shown in ("\N{MINUS SIGN}250", "+0", "+12", "+400", "\N{MINUS SIGN}3", "one", "two", "a", "b", "c"):
+        assert f">{shown}<" in figure
+    assert "nan" not in figure.lower()

@@ -261,3 +261,12 @@ def test_the_loop_goes_on_from_what_its_archive_has() -> None:
         assert len(oracle.asked) == 3 - kept  # only for the rounds that were missing
         assert shelf.made == (kept < 3)
         assert [phase.rpartition(" ")[2] for phase in phases if "batches" in phase] == ["1", "2", "3"][kept:]
+
+
+def test_a_stream_of_its_own_selects_other_rows_from_the_same_start() -> None:
+    task, _ = make_task()
+    trial = Trial(task, NearestMean(3), PLAN)
+    first, again, other = (list(trial.play("random", name="it", stream=stream)) for stream in (0, 0, 1))
+    assert [one.picked.tolist() for one in first] == [one.picked.tolist() for one in again]
+    assert first[0].picked.tolist() == other[0].picked.tolist()  # the seed set
+    assert first[1].picked.tolist() != other[1].picked.tolist()

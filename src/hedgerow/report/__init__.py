@@ -3,7 +3,7 @@
 What it does not do: run anything, or compute statistics.
 """
 
-from hedgerow.report.figures import PAPERS, SERIES, draw_curves, draw_intervals, frame_figure, paint_tiles
+from hedgerow.report.figures import PAPERS, SERIES, draw_curves, draw_grid, draw_intervals, frame_figure, paint_tiles
 from hedgerow.report.pages import (
     Section,
     compose_page,
@@ -21,6 +21,7 @@ __all__ = [
     "Section",
     "compose_page",
     "draw_curves",
+    "draw_grid",
     "draw_intervals",
     "frame_figure",
     "paint_tiles",

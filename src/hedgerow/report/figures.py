@@ -41,6 +41,9 @@ TICK_LETTERS = 60  # that fit along an axis
 SERIES_STAND_IN = "#0003{:02x}"
 DRAWING = {"svg.fonttype": "none", "svg.hashsalt": "hedgerow", "font.size": 12}
 
+TILE_COLORS = ("#d9694f", "#f7d9d0", "#ffffff", "#d3e0fa", "#5b8def")  # of numbers: far below 0, 0, far above
+TILE_TEXT = "#16181d"  # on any of them, on light and dark pages
+
 # Background of a tile: white for an image that is alone in its group, two alternating tints for groups of several.
 PAPERS = np.array([[255, 255, 255], [255, 214, 153], [173, 216, 255]], np.float64)
 TILE_INK = np.array([24, 24, 32], np.float64)
@@ -112,6 +115,35 @@ def draw_intervals(marks: Sequence[Interval], *, x: str, middle: float = 0.0, ba
         axes.tick_params(axis="y", length=0)
         figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=INK)
         return _inline_svg(_write_svg(figure), f"Intervals: {x}, for {', '.join(series)}")
+
+
+def draw_grid(
+    values: npt.NDArray[np.float64], rows: Sequence[str], columns: Sequence[str], *, limit: float, label: str
+) -> str:
+    """Numbers (rows, columns) as inline SVG: tiles with their values, from red (-limit) over white (0) to blue (limit).
+
+    What is beyond the limit has its color; a NaN is left empty. label: what screen readers are told.
+    """
+    from matplotlib import rc_context
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
+    colors = LinearSegmentedColormap.from_list("regrets", TILE_COLORS)
+    with rc_context(DRAWING):
+        figure = Figure(figsize=(2.4 + 0.72 * len(columns), 1.7 + 0.36 * len(rows)), layout="constrained")
+        axes = figure.add_subplot()
+        axes.pcolormesh(values, cmap=colors, vmin=-limit, vmax=limit, edgecolors=GRID, linewidth=0.6)
+        for (row, column), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                shown = f"{value:+.0f}".replace("-", "\N{MINUS SIGN}")
+                axes.text(column + 0.5, row + 0.5, shown, ha="center", va="center", color=TILE_TEXT, fontsize=9)
+        axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=40, ha="left", rotation_mode="anchor")
+        axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
+        axes.xaxis.tick_top()
+        axes.tick_params(colors=INK, length=0)
+        axes.invert_yaxis()
+        axes.spines[:].set_visible(False)
+        return _inline_svg(_write_svg(figure), label)
 
 
 def _draw_intervals(axes: Any, marks: Sequence[Interval], rows: Sequence[str], number: int, count: int) -> None:

@@ -85,7 +85,7 @@ def change_rows(dataset: Dataset, changes: Changes) -> Dataset:
     wanted = len(labels) if changes.rows is None else changes.rows
     originals = wanted - round(changes.copies * wanted)
     rows = draw_rows(labels, dataset.classes, changes.tail, originals, changes.rows is not None, rng)
-    if len(rows) < originals:
+    if len(rows) != originals:  # a tail leaves rows out, and rounds the frequencies of classes
         wanted = round(len(rows) / (1 - changes.copies))
     repeated = rng.choice(rows, wanted - len(rows))
     features = np.asarray(dataset.features)[np.concatenate([rows, repeated])]

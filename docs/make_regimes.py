@@ -1,0 +1,195 @@
+"""Refresh docs/regimes.md and its figure from experiments/regimes.json, which experiments/regimes.py writes.
+
+    python docs/make_regimes.py
+
+The score of a strategy in a trial is the area under its learning curve. Its regret is that score minus the score of the
+best baseline in the same trial. The best baseline of a cell is chosen on half of the trials (even or odd) and compared
+with on the other half, so that it is not the best by the luck of the trials that it is judged by. Intervals are 95 %,
+by Student's t over trials.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from generated import FIGURES, fill_parts, frame, write_figures
+from hedgerow.experiments.findings import measure_area
+from hedgerow.experiments.recipes import load_recipe
+from hedgerow.report import draw_grid
+from make_results import table
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE / "regimes.md"
+RESULTS = HERE.parent / "experiments" / "regimes.json"
+FAMILY = "regimes-"
+OURS = "hedge"
+UNIT = 1e4  # regrets are shown in ten-thousandths
+GOAL = -20.0  # the worst regret that is still called "not worse"
+SHOWN = 300.0  # where the colors end
+CONFIDENCE = 0.95
+SAME = {"cluster-margin-pairs": "cluster-margin", "cluster-margin-pairs-shuffled": "cluster-margin-shuffled"}
+
+Areas = npt.NDArray[np.float64]  # one per trial
+
+
+@dataclass(frozen=True)
+class Regret:
+    """Of a strategy in a cell, in ten-thousandths: the mean over trials and its standard error."""
+
+    mean: float
+    error: float
+    trials: int
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        from scipy.stats import t
+
+        return self.mean - self.error * float(t.ppf((1 + CONFIDENCE) / 2, self.trials - 1))
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.0f} ± {self.error:.0f}".replace("-", "−")
+
+
+@cache
+def load() -> dict[str, Any]:
+    """cell -> what `experiments/regimes.py` stored."""
+    cells: dict[str, Any] = json.loads(RESULTS.read_text())
+    return cells
+
+
+def measure(cell: dict[str, Any]) -> dict[str, Areas]:
+    """strategy -> the area under its curve in each trial."""
+    return {
+        SAME.get(name, name): np.array(
+            [measure_area(list(zip(cell["labeled"], curve, strict=True))) for curve in curves]
+        )
+        for name, curves in cell["curves"].items()
+    }
+
+
+def list_baselines(cell: dict[str, Any]) -> list[str]:
+    """The strategies that the best is chosen from: not ours, not controls, not repetitions."""
+    left_out = {OURS, *cell["controls"], *cell["repeated"]}
+    return [SAME.get(name, name) for name in cell["curves"] if name not in left_out]
+
+
+def find_regrets(cell: dict[str, Any]) -> dict[str, Regret]:
+    """strategy -> its regret."""
+    areas, baselines = measure(cell), list_baselines(cell)
+    trials = len(next(iter(areas.values())))
+    halves = np.arange(trials) % 2
+    best = np.empty(trials)
+    for half in (0, 1):
+        chosen = max(baselines, key=lambda name: float(areas[name][halves != half].mean()))
+        best[halves == half] = areas[chosen][halves == half]
+    return {name: summarize(values - best) for name, values in areas.items()}
+
+
+def find_floor(cell: dict[str, Any]) -> Regret:
+    """How far two runs of one strategy are apart by chance: the second minus the first."""
+    areas = measure(cell)
+    return summarize(areas[cell["repeated"][0]] - areas[OURS])
+
+
+def summarize(differences: Areas) -> Regret:
+    """The mean and the standard error of differences, in ten-thousandths."""
+    count = len(differences)
+    return Regret(UNIT * float(differences.mean()), UNIT * float(differences.std(ddof=1) / np.sqrt(count)), count)
+
+
+def list_strategies() -> list[str]:
+    """The strategies of all cells, in the order in which they first appear; repetitions are left out."""
+    repeated = {name for cell in load().values() for name in cell["repeated"]}
+    names = dict.fromkeys(name for cell in load().values() for name in measure(cell))
+    return [name for name in names if name not in repeated]
+
+
+def tabulate() -> str:
+    """The regrets of all strategies in all cells; then the worst and the mean."""
+    names, cells = list_strategies(), load()
+    found = {cell: find_regrets(of) for cell, of in cells.items()}
+    rows = [
+        {"cell": f"`{cell}`", **{name: str(found[cell][name]) if name in found[cell] else "" for name in names}}
+        | {"by chance": str(find_floor(cells[cell])), "trials": str(found[cell][OURS].trials)}
+        for cell in cells
+    ]
+    for title, choose in (("**worst**", min), ("**mean**", lambda values: sum(values) / len(values))):
+        summary = {name: choose([of[name].mean for of in found.values() if name in of]) for name in names}
+        line = {name: f"**{value:+.0f}**".replace("-", "−") for name, value in summary.items()}
+        rows.append({"cell": title, **line, "by chance": "", "trials": ""})
+    return table(rows)
+
+
+def judge() -> str:
+    """Whether the goal is reached, in one paragraph."""
+    found = {cell: find_regrets(of) for cell, of in load().items()}
+    lows = {cell: of[OURS].low for cell, of in found.items()}
+    short = [f"`{cell}` ({low:+.0f})".replace("-", "−") for cell, low in lows.items() if low < GOAL]
+    means = {name: np.mean([of[name].mean for of in found.values() if name in of]) for name in list_strategies()}
+    controls = {SAME.get(name, name) for cell in load().values() for name in cell["controls"]}
+    rivals = {name: mean for name, mean in means.items() if name != OURS and name not in controls}
+    best = max(rivals, key=lambda name: rivals[name])
+    goal = f"{GOAL:+.0f}".replace("-", "−")
+    first = (
+        f"The lower end of the interval of `{OURS}` is above {goal} in all {len(lows)} cells."
+        if not short
+        else f"The lower end of the interval of `{OURS}` is below {goal} in {len(short)} of {len(lows)} cells, so that "
+        f"nothing is claimed there: {', '.join(short)}."
+    )
+    ahead = "above" if means[OURS] > rivals[best] else "not above"
+    numbers = f"{means[OURS]:+.0f} and {rivals[best]:+.0f}".replace("-", "−")
+    return f"{first} Its mean regret is {ahead} that of the best baseline on average, `{best}`: {numbers}."
+
+
+def list_cells() -> str:
+    """What the cells are, and which of the family have not been run."""
+    from hedgerow.experiments.recipes import list_recipes
+
+    rows = []
+    for name in (name for name in list_recipes() if name.startswith(FAMILY)):
+        recipe, cell = load_recipe(name), name.removeprefix(FAMILY)
+        rows.append(
+            {
+                "cell": f"`{cell}`",
+                "what it is": recipe.reproduces,
+                "seed set": f"{recipe.seed_size:,}",
+                "batches": f"{recipe.rounds} of {recipe.batch_size[0]:,}",
+                "run": "yes" if cell in load() else "no",
+            }
+        )
+    return table(rows)
+
+
+PARTS = {"cells": list_cells, "regrets": tabulate, "judgment": judge}
+
+
+def draw() -> dict[str, str]:
+    """The figure: strategies by cells."""
+    names = list_strategies()
+    values = [
+        [found[name].mean if name in found else np.nan for name in names]
+        for found in (find_regrets(cell) for cell in load().values())
+    ]
+    figure = draw_grid(np.array(values), list(load()), names, limit=SHOWN, label="Regrets of strategies by cells")
+    return {"regimes.svg": frame(figure)}
+
+
+def text() -> str:
+    """The page with its generated parts."""
+    return fill_parts(PAGE.read_text(), lambda name: PARTS[name]())
+
+
+def main() -> None:
+    """Refresh the page and its figure."""
+    write_figures(draw(), FIGURES, mine=lambda name: name == "regimes.svg")
+    PAGE.write_text(text())
+
+
+if __name__ == "__main__":
+    main()
