@@ -15,6 +15,7 @@ import make_advice
 import make_benchmarks
 import make_campaign
 import make_cli
+import make_regimes
 import make_results
 import make_savings
 import make_theory
@@ -27,6 +28,7 @@ GENERATED = {
     "advise.md": make_advice,
     "theory.md": make_theory,
     "savings.md": make_savings,
+    "regimes.md": make_regimes,
     "campaign.md": make_campaign,
 }
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

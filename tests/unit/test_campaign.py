@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 import hedgerow
 from campaigns import CLASSES, Make, N
@@ -24,6 +25,11 @@ def rows_of(campaign: Campaign, batch: int) -> set[int]:
 
 def count(campaign: Campaign, batch: int) -> dict[str, int]:
     return next(dict(one["tasks"]) for one in campaign.status().batches if one["id"] == batch)
+
+
+def read_settings(campaign: Campaign, batch: int) -> str:
+    with campaign._database.read() as connection:
+        return str(connection.execute(sa.text(f"SELECT settings FROM batch WHERE id = {batch}")).scalar_one())
 
 
 def label(campaign: Campaign, id_: str) -> tuple[Any, str]:
@@ -55,6 +61,20 @@ def test_the_first_batch_is_spread_over_the_clusters(make: Make) -> None:
     clusters = campaign.batch(campaign.next(8))["cluster"]
     assert len(set(clusters.tolist())) == 8
     assert campaign.status().batches[1]["kind"] == "cold"
+
+
+def test_hedge_counts_the_labels_outside_the_holdout(make: Make) -> None:
+    campaign = make()
+    asked = campaign.batch(campaign.next(15, strategy="random"))["task"].tolist()
+    for task in [*asked[:12], *campaign.batch(1)["task"].tolist()[:5]]:
+        campaign.answer("ana", task, CLASSES[0])
+    campaign.predict(chances())
+    batch = campaign.next(20, strategy="hedge")
+    assert len(rows_of(campaign, batch)) == 20
+    settings = next(one for one in campaign.status().batches if one["id"] == batch)
+    assert settings["strategy"] == "hedge"
+    options = json.loads(read_settings(campaign, batch))["options"]
+    assert (options["labels"], options["classes"]) == (12, len(CLASSES))
 
 
 def test_one_seed_gives_one_batch_whatever_else_is_open(make: Make, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_changed_dataset_is_checked_and_loaded_as_its_source(tmp_path: Path) -
     assert isinstance(loaded, Dataset)
     assert (len(loaded.labels), len(loaded.test_labels)) == (100, 597)
     assert Changed(Mulan("enron"), Changes(noise=0.1)).unit == "pair"
-    with pytest.raises(InputError, match="'enron'.*can only have noise"):
+    with pytest.raises(InputError, match=r"'enron'.*can only have noise"):
         Changed(Mulan("enron"), Changes(rows=100))
 
 
