@@ -53,7 +53,12 @@ class Regret:
         return self.mean - self.error * float(t.ppf((1 + CONFIDENCE) / 2, self.trials - 1))
 
     def __str__(self) -> str:
-        return f"{self.mean:+.0f} ± {self.error:.0f}".replace("-", "−")
+        return f"{show(self.mean)} ± {self.error:.0f}"
+
+
+def show(value: float) -> str:
+    """A number with its sign."""
+    return f"{value:+.0f}".replace("-", "−")
 
 
 @cache
@@ -121,7 +126,7 @@ def tabulate() -> str:
     ]
     for title, choose in (("**worst**", min), ("**mean**", lambda values: sum(values) / len(values))):
         summary = {name: choose([of[name].mean for of in found.values() if name in of]) for name in names}
-        line = {name: f"**{value:+.0f}**".replace("-", "−") for name, value in summary.items()}
+        line = {name: f"**{show(value)}**" for name, value in summary.items()}
         rows.append({"cell": title, **line, "by chance": "", "trials": ""})
     return table(rows)
 
@@ -130,12 +135,12 @@ def judge() -> str:
     """Whether the goal is reached, in one paragraph."""
     found = {cell: find_regrets(of) for cell, of in load().items()}
     lows = {cell: of[OURS].low for cell, of in found.items()}
-    short = [f"`{cell}` ({low:+.0f})".replace("-", "−") for cell, low in lows.items() if low < GOAL]
+    short = [f"`{cell}` ({show(low)})" for cell, low in lows.items() if low < GOAL]
     means = {name: np.mean([of[name].mean for of in found.values() if name in of]) for name in list_strategies()}
     controls = {SAME.get(name, name) for cell in load().values() for name in cell["controls"]}
     rivals = {name: mean for name, mean in means.items() if name != OURS and name not in controls}
     best = max(rivals, key=lambda name: rivals[name])
-    goal = f"{GOAL:+.0f}".replace("-", "−")
+    goal = show(GOAL)
     first = (
         f"The lower end of the interval of `{OURS}` is above {goal} in all {len(lows)} cells."
         if not short
@@ -143,7 +148,7 @@ def judge() -> str:
         f"nothing is claimed there: {', '.join(short)}."
     )
     ahead = "above" if means[OURS] > rivals[best] else "not above"
-    numbers = f"{means[OURS]:+.0f} and {rivals[best]:+.0f}".replace("-", "−")
+    numbers = f"{show(means[OURS])} and {show(rivals[best])}"
     return f"{first} Its mean regret is {ahead} that of the best baseline on average, `{best}`: {numbers}."
 
 

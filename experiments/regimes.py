@@ -1,6 +1,7 @@
 """Collect the runs behind docs/regimes.md: which strategy is never far behind the best?
 
     hedgerow experiment run regimes-digits-1 -o runs/regimes-digits-1      # and so on, one folder per cell
+    hedgerow experiment report runs/regimes-digits-1
     python experiments/regimes.py runs
 
 Every recipe whose name begins with `regimes-` is a cell: a pool, a budget and a batch size. `experiments/regimes.json`
