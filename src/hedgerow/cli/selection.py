@@ -16,7 +16,8 @@ WORTH_ESTIMATING = 10.0  # seconds: the estimate of shorter work is not printed
 # Written out, because importing them would take longer than `--help`; a test compares them with the originals.
 STRATEGY_NAMES = (
     "cluster-margin", "margin", "stochastic-margin", "hedge", "entropy", "least-confidence", "badge", "coreset",
-    "typiclust", "probcover", "maxherding", "uherding", "random", "cluster-margin-shuffled", "uniform-candidates", "hedge-shuffled",
+    "typiclust", "probcover", "maxherding", "uherding", "random", "cluster-margin-shuffled", "uniform-candidates",
+    "hedge-shuffled",
 )  # fmt: skip
 PAIR_STRATEGY_NAMES = (  # in addition, with --pairs
     "cluster-margin-pairs", "cluster-margin-pairs-shuffled", "uniform-candidate-pairs", "cluster-margin-informed",
