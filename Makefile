@@ -20,7 +20,7 @@ demo: ## Watch Cluster-Margin, Margin and Random label a pool of digits; writes 
 	@$(VENV)/bin/hedgerow demo
 
 .PHONY: desk-demo
-desk-demo: ## From a folder of images to a learning curve: a simulated annotator, two strategies, a page to open
+desk-demo: ## From a folder of images to a learning curve: a simulated annotator, three strategies, a page to open
 	@scripts/setup sklearn,start
 	@$(VENV)/bin/python examples/desk_demo.py
 

@@ -1,12 +1,12 @@
-"""The first minutes of a campaign, with an annotator who knows everything: real images, two strategies, one page.
+"""The first minutes of a campaign, with an annotator who knows everything: real images, three strategies, one page.
 
     python examples/desk_demo.py [FOLDER]      (needs the extras `sklearn` and `start`; `make desk-demo` installs them)
 
 Writes scikit-learn's 1,797 scanned digits as image files, starts a campaign on them as `hedgerow start` does, and lets
-a simulated annotator label the holdout and the rounds of two strategies, Cluster-Margin and Random, which have the same
-holdout and the same first batch. A linear head on the embeddings is trained after each round. Everything is measured on
-the holdout and printed as it is, whichever strategy is better; one trial proves little. The report of the campaign is
-the page to open, and on the desk a person can go on.
+a simulated annotator label the holdout and the rounds of three strategies, Cluster-Margin, Hedge and Random, which have
+the same holdout and the same first batch. A linear head on the embeddings is trained after each round. Everything is
+measured on the holdout and printed as it is, whichever strategy is better; one trial proves little. The report of the
+campaign is the page to open, and on the desk a person can go on.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from sklearn.datasets import load_digits
 import hedgerow as hr
 
 BATCH, ROUNDS, HOLDOUT = 100, 5, 400
-STRATEGIES = ("cluster-margin", "random")
+STRATEGIES = ("cluster-margin", "hedge", "random")
 CLASSES = [str(digit) for digit in range(10)]
 
 
@@ -58,14 +58,15 @@ def play(folder: Path, strategy: str, known: dict[str, str]) -> list[str]:
 
 
 def main() -> None:
-    """Make the images, play both strategies, and say what to open."""
+    """Make the images, play all strategies, and say what to open."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "desk-demo")
     if folder.exists():
         shutil.rmtree(folder)
     known = write_images(folder / "digits")
     first = folder / f"{STRATEGIES[0]}.hedgerow"
     hr.start(folder / "digits", first, classes=CLASSES, holdout=HOLDOUT, batch=BATCH, progress=True, tell=print)
-    shutil.copytree(first, folder / f"{STRATEGIES[1]}.hedgerow")
+    for strategy in STRATEGIES[1:]:
+        shutil.copytree(first, folder / f"{strategy}.hedgerow")
     for strategy in STRATEGIES:
         print(f"\n{strategy}:")
         for line in play(folder / f"{strategy}.hedgerow", strategy, known):

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -95,8 +94,6 @@ def test_embeddings_with_their_rows(run: Run, tmp_path: Path) -> None:
     assert run("embed", "tickets.csv", "-o", "e.npy").out.startswith("300 x ")
     done = run("start", "e.npy", *CLASSES, "--no-desk")
     assert done.out.splitlines()[0] == "e.npy: embeddings; rows in e.rows.parquet", done.error
-    rows = pq.read_table("e.rows.parquet")
-    rows.rename_columns(["key", "uri"]).drop_columns(["key"])
     given = run("start", "e.rows.parquet", "--embeddings", "e.npy", *CLASSES, "--folder", "other", "--no-desk")
     assert given.code == 0, given.error
     alone = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
@@ -146,6 +143,21 @@ def test_the_desk_is_opened_where_it_is_there(run: Run, tmp_path: Path, monkeypa
     write_tickets(tmp_path / "tickets.csv")
     assert run("start", "tickets.csv", *CLASSES, "--no-browser").code == 0
     assert opened == [("tickets.hedgerow", False)]
+
+
+def test_without_the_desk_the_campaign_is_there(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hedgerow.cli import starting as command
+
+    def refuse(made: object, browser: bool) -> None:
+        raise hr.MissingExtraError("the desk", "desk")
+
+    monkeypatch.setattr(command, "_open_desk", refuse)
+    monkeypatch.setattr(command, "find_spec", lambda name: object())
+    done = run("start", write_tickets(tmp_path / "tickets.csv"), *CLASSES)
+    assert done.code == 0, done.error
+    label, reason = done.out.splitlines()[-2:]
+    assert label == "label     hedgerow desk tickets.hedgerow"
+    assert "the desk needs an optional dependency" in reason
 
 
 # Killed.

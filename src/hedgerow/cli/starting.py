@@ -12,6 +12,7 @@ from hedgerow.cli.app import IdColumn, Json, Seed
 from hedgerow.cli.campaigns import read_names
 from hedgerow.cli.embeddings import Column, Encoder
 from hedgerow.cli.engines import Engine
+from hedgerow.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from hedgerow.starting import Started
@@ -90,7 +91,11 @@ def start(
     if no_desk or find_spec("hedgerow.desk") is None:
         typer.echo(f"label     {name_desk(made)}")
         return
-    _open_desk(made, browser=not no_browser)
+    try:
+        _open_desk(made, browser=not no_browser)
+    except MissingExtraError as error:  # the campaign is there all the same
+        typer.echo(f"label     {name_desk(made)}")
+        typer.echo(f"          {error}")
 
 
 def name_desk(made: "Started") -> str:
