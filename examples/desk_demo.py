@@ -64,7 +64,16 @@ def main() -> None:
         shutil.rmtree(folder)
     known = write_images(folder / "digits")
     first = folder / f"{STRATEGIES[0]}.hedgerow"
-    hr.start(folder / "digits", first, classes=CLASSES, holdout=HOLDOUT, batch=BATCH, progress=True, tell=print)
+    hr.start(
+        folder / "digits",
+        first,
+        classes=CLASSES,
+        holdout=HOLDOUT,
+        batch=BATCH,
+        engine="auto",
+        progress=True,
+        tell=print,
+    )
     for strategy in STRATEGIES[1:]:
         shutil.copytree(first, folder / f"{strategy}.hedgerow")
     for strategy in STRATEGIES:

@@ -134,12 +134,11 @@ def test_a_folder_belongs_to_one_source(run: Run, tmp_path: Path) -> None:
     one_line(answer, 1, "tickets.hedgerow is the campaign of", "name another folder")
 
 
-def test_the_desk_is_opened_where_it_is_there(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_desk_is_opened(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hedgerow.cli import starting as command
 
     opened = []
     monkeypatch.setattr(command, "_open_desk", lambda made, browser: opened.append((made.folder.name, browser)))
-    monkeypatch.setattr(command, "find_spec", lambda name: object())
     write_tickets(tmp_path / "tickets.csv")
     assert run("start", "tickets.csv", *CLASSES, "--no-browser").code == 0
     assert opened == [("tickets.hedgerow", False)]
@@ -152,7 +151,6 @@ def test_without_the_desk_the_campaign_is_there(run: Run, tmp_path: Path, monkey
         raise hr.MissingExtraError("the desk", "desk")
 
     monkeypatch.setattr(command, "_open_desk", refuse)
-    monkeypatch.setattr(command, "find_spec", lambda name: object())
     done = run("start", write_tickets(tmp_path / "tickets.csv"), *CLASSES)
     assert done.code == 0, done.error
     label, reason = done.out.splitlines()[-2:]

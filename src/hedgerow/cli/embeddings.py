@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.app import Force, IdColumn, Json, Seed, report
-from hedgerow.cli.engines import Engine
 
 Source = Annotated[
     Path,
@@ -18,6 +17,13 @@ Encoder = Annotated[
         metavar="NAME",
         help="tfidf (texts, the default; any language), minilm (texts in English), efficientnet-lite0 (images, the "
         "default), or MODULE:FUNCTION of your own: a list of texts or paths in, an array out.",
+    ),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        help="Where to run: serial, processes:N, dask:N, dask://HOST:PORT or dask+tls://HOST:PORT. "
+        "Default: the variable HEDGEROW_ENGINE, else all cores if it takes long."
     ),
 ]
 Column = Annotated[
@@ -42,6 +48,7 @@ def embed(
     FILE.rejects.jsonl, if some rows cannot be used. Run again after an interruption, it continues.
     """
     from hedgerow.encoders import embed as embed_source
+    from hedgerow.encoders.embedding import AUTO
 
     made = embed_source(
         source,
@@ -49,7 +56,7 @@ def embed(
         encoder=encoder,
         column=column,
         id_column=id_column,
-        engine=engine,
+        engine=engine or AUTO,
         seed=seed,
         force=force,
         progress=True,

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +9,7 @@ import typer
 
 from hedgerow.cli.app import IdColumn, Json, Seed
 from hedgerow.cli.campaigns import read_names
-from hedgerow.cli.embeddings import Column, Encoder
-from hedgerow.cli.engines import Engine
+from hedgerow.cli.embeddings import Column, Encoder, Engine
 from hedgerow.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -65,6 +63,7 @@ def start(
 
     Everything is kept in one folder. Run again, also after an interruption, it continues. Nothing is uploaded.
     """
+    from hedgerow.encoders.embedding import AUTO
     from hedgerow.starting import start as start_campaign
 
     made = start_campaign(
@@ -79,7 +78,7 @@ def start(
         encoder=encoder,
         column=column,
         id_column=id_column,
-        engine=engine,
+        engine=engine or AUTO,
         seed=seed,
         progress=True,
         tell=lambda line: typer.echo(line, err=as_json),
@@ -88,7 +87,7 @@ def start(
         typer.echo(json.dumps(made.to_json()))
         return
     typer.echo(f"campaign  in {made.folder} (keep it; everything is there)")
-    if no_desk or find_spec("hedgerow.desk") is None:
+    if no_desk:
         typer.echo(f"label     {name_desk(made)}")
         return
     try:
@@ -107,7 +106,6 @@ def name_desk(made: "Started") -> str:
 
 
 def _open_desk(made: "Started", *, browser: bool) -> None:
-    from importlib import import_module
+    from hedgerow.desk import serve
 
-    desk = import_module("hedgerow.desk")
-    desk.serve(made.folder, roots=made.roots, browser=browser, say=typer.echo)
+    serve(made.folder, roots=made.roots, browser=browser, say=typer.echo)

@@ -38,6 +38,7 @@ from hedgerow.store import atomic_write, check_target
 from hedgerow.store.checkpoints import holds_other_run, open_checkpoints, refuse_damage
 
 WORK = ".work"  # added to the name of the result: the folder of a run
+AUTO = "auto"  # an engine by how long the work takes
 ALONE_SECONDS = 5.0  # work that takes one core less is not sent to other processes: starting them takes seconds
 
 
@@ -86,7 +87,9 @@ def embed(
     used. An interrupted run continues. encoder: "tfidf" (texts, the default: no weights, any language), "minilm" (texts
     in English), "efficientnet-lite0" (images, the default), or "module:function" of your own, which gets a list of
     texts or of paths and returns an array with as many rows. column, id_column: if they are not found. engine: where to
-    run; by default on all cores if it takes long. tell: called with a line about what was found, before the long work.
+    run (see `hedgerow.engines`), or "auto": all cores if it takes long, as the command line does it; a script then
+    needs `if __name__ == "__main__":` around its call. tell: called with a line about what was found, before the long
+    work.
     """
     target = _check_out(out, force=force)
     checks.seed(seed)
@@ -180,7 +183,8 @@ def run_jobs(run: Run, engine: str | Engine | None, seed: int, report: Progress)
         report(f"embedding {run.n:,} {run.source.noun}", done / len(run.jobs))
 
     compute = EncodedRange(run.folder / ROWS, run.source.content, run.encoder)
-    with use_engine(_choose_engine(run.encoder, missing) if engine is None else engine) as opened:
+    named = _choose_engine(run.encoder, missing) if engine == AUTO else engine
+    with use_engine(os.environ.get(VARIABLE) or "serial" if named is None else named) as opened:
         opened.map(fill_range, run.jobs, setup=partial(hold, compute), workdir=run.folder, progress=look_on)
 
 
@@ -266,15 +270,20 @@ def _list_faults(run: Run, rejected: list[int]) -> list[Reject]:
 
 
 def _join(run: Run, path: Path, n: int, width: int) -> None:
-    whole = np.lib.format.open_memmap(path, "w+", np.dtype(np.float32), (n, width))
-    filled = 0
-    for job in run.jobs:
-        (vectors,) = _read_part(job, "vectors")
-        if vectors.shape[1] != width:
-            raise InputError(
-                f"{run.encoder.name} returned vectors of {width} and of {vectors.shape[1]} numbers: all must be equal"
-            )
-        kept = vectors[_find_kept(job)]
-        whole[filled : filled + len(kept)] = kept
-        filled += len(kept)
-    whole.flush()
+    """Write the .npy file part by part; pages of a memory map would count as memory of this process."""
+    heading = {"descr": np.dtype(np.float32).str, "fortran_order": False, "shape": (n, width)}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, heading)
+        for job in run.jobs:
+            _read_vectors(run, job, width).tofile(file)
+
+
+def _read_vectors(run: Run, job: Job, width: int) -> npt.NDArray[np.float32]:
+    """The vectors of a range, without those of rows that are set aside."""
+    (vectors,) = _read_part(job, "vectors")
+    if vectors.shape[1] != width:
+        raise InputError(
+            f"{run.encoder.name} returned vectors of {width} and of {vectors.shape[1]} numbers: all must be equal"
+        )
+    kept: npt.NDArray[np.float32] = vectors[_find_kept(job)]
+    return kept
