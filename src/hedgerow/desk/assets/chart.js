@@ -1,17 +1,19 @@
 // A learning curve as SVG: points with intervals, joined by a line.
 import { draw, count, percent } from "./dom.js";
 
-const WIDTH = 720;
+const WIDE = 720;
+const NARROW = 380; // on a phone: a drawing that is scaled down has no readable figures
 const HEIGHT = 300;
 const EDGE = { left: 52, right: 16, top: 14, bottom: 42 };
 
 // points: {x, y, low, high, title}; x and y are what the axes are called.
 export function drawCurve(points, { x, y }) {
+  const width = innerWidth < 760 ? NARROW : WIDE;
   const most = Math.max(...points.map((one) => one.x)) || 1;
   const low = Math.max(0, Math.floor(10 * Math.min(...points.map((one) => one.low ?? one.y))) / 10);
   const high = Math.min(1, Math.ceil(10 * Math.max(...points.map((one) => one.high ?? one.y))) / 10);
   const span = high - low || 1;
-  const across = (value) => EDGE.left + (value / most) * (WIDTH - EDGE.left - EDGE.right);
+  const across = (value) => EDGE.left + (value / most) * (width - EDGE.left - EDGE.right);
   const up = (value) => HEIGHT - EDGE.bottom - ((value - low) / span) * (HEIGHT - EDGE.top - EDGE.bottom);
   const steps = Math.round(span * 10) > 5 ? 0.2 : 0.1;
   const ticks = [];
@@ -22,13 +24,13 @@ export function drawCurve(points, { x, y }) {
     : [];
   return draw(
     "svg",
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": `${y} by ${x}; the table below has the figures` },
+    { viewBox: `0 0 ${width} ${HEIGHT}`, class: "chart", role: "img", "aria-label": `${y} by ${x}; the table below has the figures` },
     ticks.map((at) => [
-      draw("line", { x1: EDGE.left, x2: WIDTH - EDGE.right, y1: up(at), y2: up(at), class: "grid" }),
+      draw("line", { x1: EDGE.left, x2: width - EDGE.right, y1: up(at), y2: up(at), class: "grid" }),
       draw("text", { x: EDGE.left - 8, y: up(at) + 4, "text-anchor": "end", text: percent(at) }),
     ]).flat(),
     [0, 0.5, 1].map((part) => draw("text", { x: across(part * most), y: HEIGHT - EDGE.bottom + 18, "text-anchor": part === 1 ? "end" : "middle", text: count(Math.round(part * most)) })),
-    draw("text", { x: (WIDTH + EDGE.left) / 2, y: HEIGHT - 6, "text-anchor": "middle", text: x }),
+    draw("text", { x: (width + EDGE.left) / 2, y: HEIGHT - 6, "text-anchor": "middle", text: x }),
     band.length ? [draw("polygon", { points: band.join(" "), class: "band" })] : [],
     draw("path", { d: line, class: "line" }),
     points.map((one) => [
