@@ -6,6 +6,7 @@ any request to another machine fails the test.
 
 import re
 import shutil
+import wave
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -396,7 +397,10 @@ def test_images_sounds_and_files_that_cannot_be_read(tmp_path: Path, browser: "B
     Image.new("RGB", (32, 32), "green").save(root / "tiny.png")
     (root / "page.html").write_text(EVIL)
     (root / "broken.png").write_text(EVIL)
-    uris = [name for name in ("tiny.png", "page.html", "broken.png", "away.png") for _ in range(5)]
+    with wave.open(str(root / "beep.wav"), "wb") as sound:
+        sound.setparams((1, 2, 8000, 0, "NONE", "none"))
+        sound.writeframes(bytes(8000))
+    uris = [name for name in ("tiny.png", "page.html", "broken.png", "away.png", "beep.wav") for _ in range(4)]
     with desks.begin(tmp_path, uris, "uri", clusters=None) as campaign:
         campaign.next(20, strategy="random")
         with open_room(browser, campaign, roots=[root]) as room:
@@ -406,12 +410,17 @@ def test_images_sounds_and_files_that_cannot_be_read(tmp_path: Path, browser: "B
             for _ in range(20):
                 task = visit.wait()
                 content = visit.page.locator(".content")
-                content.locator("img, .words, .unfit").wait_for()
+                content.locator("img, .words, .unfit, audio").wait_for()
                 row = int(room.campaign.batch(1)["row"][room.campaign.batch(1)["task"].tolist().index(task)])
+                if content.locator("audio").count():
+                    visit.press("p")
+                    content.evaluate("content => new Promise(done => content.querySelector('audio').onplaying = done)")
+                    shown.setdefault(uris[row], set()).add("a sound")
                 shown.setdefault(uris[row], set()).add(content.inner_text() or "an image")
                 visit.press("1")
     assert shown["tiny.png"] == {"an image"}
     assert shown["page.html"] == {EVIL}
+    assert "a sound" in shown["beep.wav"]
     assert "cannot be read" in str(shown["broken.png"])
     assert "no such file" in str(shown["away.png"])
 

@@ -2,9 +2,13 @@
 
 import http.client
 import os
+import re
+import signal
 import socket
 import stat
 import struct
+import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Iterator
@@ -18,8 +22,9 @@ import pytest
 import desks
 from desks import Caller, open_caller
 from hedgerow import InputError, StoreError
-from hedgerow.desk import connections, guard, media
+from hedgerow.desk import connections, guard, media, routes
 from hedgerow.desk.server import Running, Settings
+from shell import Run
 
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 SIDE = 9_000  # pixels by as many are more than is decoded
@@ -192,6 +197,60 @@ def test_roles_limit_what_people_do(ana: Caller, running: Running) -> None:
 def test_settings_that_cannot_be_used(settings: dict[str, object], message: str, tmp_path: Path) -> None:
     with desks.begin(tmp_path, ["a"] * 20) as campaign, pytest.raises(InputError, match=message):
         Running(campaign, Settings(**{"port": 0, "name": "owner", **settings}))
+
+
+# The command.
+
+
+def test_the_command_prints_a_link_and_ends_in_peace(tmp_path: Path) -> None:
+    desks.begin(tmp_path, ["a"] * 20).close_files()
+    command = [sys.executable, "-m", "hedgerow", "desk", str(tmp_path / "campaign"), "--no-browser", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--annotators", "ana"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        said = "".join(process.stdout.readline() for _ in range(4))
+        links = dict(re.findall(r"^(\w+) +(http\S+)$", said, re.MULTILINE))
+        address = links["desk"].partition("enter#")[0]
+        for link in links.values():
+            assert Caller(address).enter(link).status == 200
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (0, "")
+    assert "nothing is lost" in said
+    assert set(links) == {"desk", "ana"}
+
+
+def test_the_command_says_what_is_missing(tmp_path: Path, run: Run) -> None:
+    assert "is not a folder" in run("desk", tmp_path / "nowhere").error
+    desks.begin(tmp_path, ["a"] * 20).close_files()
+    done = run("desk", tmp_path / "campaign", "--host", "0.0.0.0")
+    assert (done.code, done.error.count("\n")) == (1, 1)
+    assert "name who may label with --annotators" in done.error
+
+
+def test_a_port_that_is_taken_is_named_and_the_one_from_before_is_kept(tmp_path: Path) -> None:
+    with desks.begin(tmp_path, ["a"] * 20) as campaign:
+        with desks.serve(campaign) as running:
+            with pytest.raises(StoreError, match=f"port {running.port}"), desks.serve(campaign, port=running.port):
+                pass
+            with desks.serve(campaign, port=None) as other:
+                assert other.port != running.port  # it is taken
+            with desks.serve(campaign) as last:
+                pass
+        with desks.serve(campaign, port=None) as again:
+            assert again.port == last.port
+
+
+def test_the_page_is_small(running: Running) -> None:
+    """All of it together, packed as it is sent: at most 100 KB."""
+    stranger = Caller(running.address)
+    names = [path.name for path in Path(routes.__file__).with_name("assets").iterdir()]
+    sizes = [len(stranger.get(f"/assets/{name}", {"accept-encoding": "gzip"}).body) for name in names]
+    assert len(sizes) > 10
+    assert sum(sizes) < 100_000
+    tag = stranger.get("/assets/app.js").headers["etag"]
+    assert stranger.get("/assets/app.js", {"if-none-match": tag}).status == 304
 
 
 # Other pages and names.

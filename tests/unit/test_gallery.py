@@ -44,6 +44,7 @@ def test_clusters_are_counted(campaign: Campaign) -> None:
     assert [one.purity for one in found] == [pytest.approx(2 / 3), 1.0, None]
     assert [one.margin for one in found] == [None] * 3
     assert [one.cluster for one in campaign.list_clusters("purity", 2)[1]] == [0, 1]
+    assert campaign.count_clusters() == (3, 2)
 
 
 def test_the_mean_margin_is_that_of_the_newest_model(campaign: Campaign) -> None:
@@ -168,6 +169,7 @@ def test_a_campaign_without_clusters_says_so(tmp_path: Path) -> None:
                 call()
         (task,) = campaign.claim("ana", 1)
         assert campaign.explain(task.task, 1).cluster is None
+        assert campaign.count_clusters() is None
 
 
 def test_an_outline_and_open_batches(campaign: Campaign) -> None:

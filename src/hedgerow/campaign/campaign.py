@@ -640,6 +640,10 @@ class Campaign:
         n = checks.integer(n, "n", least=1)
         return gallery.list_clusters(self._database, self._shelf, self._holdings, order, n)
 
+    def count_clusters(self) -> tuple[int, int] | None:
+        """(how many clusters there are, how many of them have a label of people); None without clusters."""
+        return gallery.count_labeled(self._database, self._holdings)
+
     def browse_cluster(self, cluster: int, *, start: int = 0, n: int = 60) -> Page:
         """Rows of a cluster with their labels, n of them from `start` on, in the order of the pool."""
         return gallery.read_cluster(self._database, self._holdings, cluster, start, n)

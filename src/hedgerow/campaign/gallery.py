@@ -104,6 +104,15 @@ def list_clusters(
     ]
 
 
+def count_labeled(database: Database, holdings: Holdings) -> tuple[int, int] | None:
+    """(how many clusters there are, how many of them have a label); None without clusters."""
+    if holdings.labels is None:
+        return None
+    with database.read() as connection:
+        rows, _ = _read_labels(connection, holdings)
+    return int(np.count_nonzero(np.bincount(holdings.labels))), len(np.unique(holdings.labels[rows]))
+
+
 def _read_labels(connection: sa.Connection, holdings: Holdings) -> tuple[Numbers, Numbers]:
     """(rows, values) of the verdicts that name a label, without the holdout; of pairs each row once."""
     found = verdicts.read_verdicts(connection)
