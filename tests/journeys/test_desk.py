@@ -414,7 +414,7 @@ def test_images_sounds_and_files_that_cannot_be_read(tmp_path: Path, browser: "B
                 row = int(room.campaign.batch(1)["row"][room.campaign.batch(1)["task"].tolist().index(task)])
                 if content.locator("audio").count():
                     visit.press("p")
-                    content.evaluate("content => new Promise(done => content.querySelector('audio').onplaying = done)")
+                    visit.page.wait_for_function("() => document.querySelector('audio').currentTime > 0")
                     shown.setdefault(uris[row], set()).add("a sound")
                 shown.setdefault(uris[row], set()).add(content.inner_text() or "an image")
                 visit.press("1")
