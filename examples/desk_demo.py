@@ -5,8 +5,8 @@
 Writes scikit-learn's 1,797 scanned digits as image files, starts a campaign on them as `hedgerow start` does, and lets
 a simulated annotator label the holdout and the rounds of three strategies, Cluster-Margin, Hedge and Random, which have
 the same holdout and the same first batch. A linear head on the embeddings is trained after each round. Everything is
-measured on the holdout and printed as it is, whichever strategy is better; one trial proves little. The report of the
-campaign is the page to open, and on the desk a person can go on.
+measured on the holdout and printed as it is, whichever strategy is better; one trial proves little. The curves
+of all strategies and the report of the first are the pages to open; on the desk a person can go on.
 """
 
 import shutil
@@ -18,6 +18,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import hedgerow as hr
+from hedgerow.campaign.curves import Measured
+from hedgerow.report import Section, compose_page, draw_curves, write_page
 
 BATCH, ROUNDS, HOLDOUT = 100, 5, 400
 STRATEGIES = ("cluster-margin", "hedge", "random")
@@ -43,8 +45,8 @@ def answer_all(campaign: hr.Campaign, known: dict[str, str]) -> None:
             campaign.answer("simulated", task.task, known[str(task.id)], key=f"demo-{task.task}")
 
 
-def play(folder: Path, strategy: str, known: dict[str, str]) -> list[str]:
-    """The rounds of one strategy; the accuracy on the holdout after each."""
+def play(folder: Path, strategy: str, known: dict[str, str]) -> list[Measured]:
+    """The rounds of one strategy; its models on the holdout, one after each."""
     with hr.Campaign.open(folder) as campaign:
         answer_all(campaign, known)  # the holdout and the first batch
         campaign.learn()
@@ -54,7 +56,16 @@ def play(folder: Path, strategy: str, known: dict[str, str]) -> list[str]:
             campaign.learn()
         campaign.report(folder.with_suffix(".html"))
         campaign.next(BATCH, strategy=strategy)  # for whoever opens the desk
-        return [str(measured) for measured in campaign.curve()]
+        return campaign.curve()
+
+
+def draw_page(path: Path, curves: dict[str, list[Measured]]) -> None:
+    """The curves of all strategies on one page."""
+    points = [(name, one.labels, one.value, (one.low, one.high)) for name, curve in curves.items() for one in curve]
+    lead = f"Accuracy on the same {HOLDOUT:,} random images after each round of {BATCH:,} labels; one trial."
+    note = "<p>Bands are 95 % intervals of each accuracy. The first batch is the same for all.</p>"
+    sections = [Section("Accuracy by labels", draw_curves(points, percent=True) + note)]
+    write_page(path, compose_page("Digits labeled by a simulated annotator", lead, sections))
 
 
 def main() -> None:
@@ -76,11 +87,14 @@ def main() -> None:
     )
     for strategy in STRATEGIES[1:]:
         shutil.copytree(first, folder / f"{strategy}.hedgerow")
+    curves = {}
     for strategy in STRATEGIES:
         print(f"\n{strategy}:")
-        for line in play(folder / f"{strategy}.hedgerow", strategy, known):
-            print(f"  {line}")
-    print(f"\npage to open: {first.with_suffix('.html')}")
+        curves[strategy] = play(folder / f"{strategy}.hedgerow", strategy, known)
+        for measured in curves[strategy]:
+            print(f"  {measured}")
+    draw_page(folder / "curves.html", curves)
+    print(f"\npages to open: {folder / 'curves.html'}, {first.with_suffix('.html')}")
     print(f"go on by hand: hedgerow desk {first} --root {folder / 'digits'}")
 
 
