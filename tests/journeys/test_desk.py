@@ -324,6 +324,19 @@ def test_tasks_of_whoever_is_away_go_to_others(tmp_path: Path, browser: "Browser
         assert count_labels(room) == {"dog": 1}
 
 
+def test_an_undone_task_is_not_given_to_others(tmp_path: Path, browser: "Browser") -> None:
+    with make_room(browser, tmp_path, 5) as room:
+        visit = room.enter()
+        first = visit.wait()
+        visit.press("1")
+        visit.saved()
+        with visit.page.expect_response("**/api/claim"):
+            visit.press("Backspace")
+        assert visit.task() == first
+        assert room.campaign.people().people[0].leases == 5
+        assert room.campaign.claim("ben", 5) == []
+
+
 def test_closing_the_page_gives_tasks_back(tmp_path: Path, browser: "Browser") -> None:
     with make_room(browser, tmp_path, 5, settings={"annotators": "ana,ben"}) as room:
         ana = room.enter("ana")

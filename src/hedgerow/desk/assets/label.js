@@ -223,6 +223,7 @@ class LabelScreen extends HTMLElement {
     this.desk.queue.add({ key: makeKey(), task: before.task.task, kind: "retract", value: null });
     this.desk.counted(-1);
     this.tasks.putBack(before.task);
+    this.desk.queue.flush().then(() => this.tasks.fill()); // so that nobody else gets it meanwhile
     this.#show();
     if (this.kind === "multi-label" && before.kind === "answer") this.#setChosen(before.value);
     this.desk.announce(`Undone: ${before.text}.`, true);
