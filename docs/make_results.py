@@ -61,7 +61,7 @@ ORDER = (
     "wordlangs", "wordlangs-million", "wordlangs-typos", "wordlangs-distinct", "delicious", "bibtex", "tmc2007",
     "corel5k", "enron", "goemotions", "wordlangs-small", "cifar10-vgg16", "cifar100-vgg16", "svhn-vgg16",
 )  # fmt: skip
-DRAWN_ELSEWHERE = ("walk.svg", "savings-", "regimes.svg")  # how figures of other scripts begin
+DRAWN_ELSEWHERE = ("out-of-core", "walk.svg", "savings-", "regimes.svg")  # how figures of other scripts begin
 NO_FILES = ("redundant-digits", "words")  # data sets that come with packages
 COMPARED = (
     "cluster-margin", "cluster-margin-pairs", "cluster-margin-pairs, power 1", "cluster-margin-pairs, power 1, quota",

@@ -19,6 +19,7 @@ from hedgerow.engines import Engine
 from hedgerow.engines.logs import read_log
 from hedgerow.errors import EngineError, InputError, StoreError
 from hedgerow.machine import team as use_team
+from hedgerow.pool import write_table
 
 ENGINES = ["processes:2", "dask:2"]
 N, WIDTH = 5_000, 16
@@ -111,7 +112,7 @@ def test_every_form_of_a_pool(form: str, engines: Callable[[str], Engine], tmp_p
             np.save(source / f"{part}.npy", points[part * N // 3 : (part + 1) * N // 3])
     elif form == "parquet":
         source = tmp_path / "pool.parquet"
-        hr.pool.write_table(source, {f"x{c}": points[:, c] for c in range(WIDTH)}, {})
+        write_table(source, {f"x{c}": points[:, c] for c in range(WIDTH)}, {})
     elif form == "array":
         source = points
     else:

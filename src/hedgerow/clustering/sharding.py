@@ -136,6 +136,8 @@ def merge_shards(
     if not all(_mark(folder, "sorted", part).exists() for part in range(len(jobs))):
         ranges = list_ranges(source, shards.workers, base)
         shards.workers.map(scatter_rows, ranges, report("reading"))
+        if not is_pool:
+            remove_folder(Path(source.folder))  # all of it is in the files of this round: a third of the disk
         sorting = {"ranges": len(ranges), "seed": search.seed, "cell": CELL}
         shards.workers.map(collect_shard, [{**job, **sorting} for job in jobs], report("sorting"))
     for path in folder.glob("scattered-*.npy"):
