@@ -23,7 +23,7 @@ from hedgerow.encoders.tfidf import learn_tfidf
 from hedgerow.errors import HedgerowWarning
 from hedgerow.experiments.data.texts import encode_texts
 from hedgerow.experiments.ngrams import NGramTrainer
-from hedgerow.kernels import compiling, convolutions, grams
+from hedgerow.kernels import compiling, convolutions, freeze, grams, maps
 from hedgerow.metrics import average_precision, macro_average_precision
 from hedgerow.pairs import PAIR_STRATEGIES, Pairs, select_pairs
 from hedgerow.scores import entropies, margins
@@ -102,6 +102,7 @@ def _list_calls() -> Iterator[Callable[[], Any]]:
     yield _read_texts
     yield partial(learn_tfidf, ["hedge", "row"], seed=0)
     yield _filter_images
+    yield _look_at_maps
 
 
 def _list_clusterings(pool: Any) -> Iterator[Callable[[], Any]]:
@@ -162,3 +163,13 @@ def _filter_images() -> None:
     images, bias = np.zeros((1, 4, 4, 2), np.float32), np.zeros(2, np.float32)
     convolutions.convolve_channels(images, np.zeros((3, 3, 2), np.float32), bias, 1, 1, np.empty_like(images))
     convolutions.cap(images.reshape(-1, 2), bias)
+
+
+def _look_at_maps() -> None:
+    """As `campaign/atlas.py` does, without a campaign."""
+    x, hidden, axis = (freeze(np.zeros(SOME, kind)) for kind in (np.uint16, np.bool_, np.int16))
+    counts, rows = np.zeros((1, 1), np.int64), np.empty(SOME, np.int64)
+    maps.count_window(x, x, hidden, axis, axis, counts, counts.copy())
+    maps.list_window(x, x, hidden, axis, axis, rows)
+    maps.find_nearest(x, x, hidden, 0, 0, 0)
+    maps.list_inside(x, x, hidden, freeze(np.zeros((3, 2), np.int64)), rows)

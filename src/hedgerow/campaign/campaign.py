@@ -50,6 +50,7 @@ from hedgerow.campaign import database as db
 from hedgerow.campaign.answers import KINDS, SPOKEN, WITH_VALUE, Answer, Answers, LabelFile
 from hedgerow.campaign.applying import OUTCOMES, Incoming, Origin, apply
 from hedgerow.campaign.artifacts import Shelf
+from hedgerow.campaign.atlas import Atlas
 from hedgerow.campaign.budget import Budget
 from hedgerow.campaign.classes import Counted
 from hedgerow.campaign.curves import Measured
@@ -77,6 +78,7 @@ from hedgerow.progress import Progress, watch
 
 PAIRED = "campaign.json"  # which database belongs to the folder; never a URL, which may hold a password
 DATABASE = "HEDGEROW_DATABASE"  # the environment variable with the URL
+MAPS = "maps"  # the folder with what can be computed again
 DESK = "desk"  # the channel of answers that are given here, one by one
 
 
@@ -94,6 +96,7 @@ class Campaign:
         self._database = replace(database, who=self.who)
         self._shelf = Shelf(folder.resolve() / "artifacts")
         self._read: Holdings | None = None
+        self._atlas = Atlas(folder.resolve() / MAPS, self._database, lambda: self._holdings)
 
     def __enter__(self) -> Self:
         return self
@@ -654,6 +657,25 @@ class Campaign:
         state: only those that are "open", "answered", "disputed", "settled" or "void".
         """
         return gallery.read_page(self._database, self._holdings, number, state, start, n)
+
+    def atlas(self) -> Atlas:
+        """The pool as a map in two dimensions, drawn once from its embeddings: density, layers, what is where."""
+        return self._atlas
+
+    def browse_rows(self, rows: Any, *, start: int = 0, n: int = 60) -> Page:
+        """Rows by number with what people decided, n of them from `start` on, in the order given."""
+        held = self._holdings
+        return gallery.read_rows(self._database, held, checks.rows(rows, held.n, "rows"), start, n)
+
+    def browse_polygon(self, corners: Any, *, start: int = 0, n: int = 60) -> Page:
+        """Rows inside a polygon on the map, cluster by cluster; `total` counts all, also if they are too many to list.
+
+        corners: (x, y) of each, as on the map.
+        """
+        total, rows = self._atlas.find_inside(corners)
+        held = self._holdings
+        rows = rows[gallery.order_by_cluster(rows, rows, held.labels)]
+        return replace(gallery.read_rows(self._database, held, rows, start, n), total=total)
 
     def batch(self, number: int) -> dict[str, Any]:
         """The tasks of a batch by column, in pick order: ids, contents, clusters, margins, guesses, states."""

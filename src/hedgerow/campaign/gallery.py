@@ -154,14 +154,20 @@ def read_cluster(database: Database, holdings: Holdings, cluster: int, start: in
     if holdings.labels is None:
         raise CampaignError("this campaign has no clusters")
     members = np.flatnonzero(holdings.labels == cluster)
-    rows = members[start : start + min(n, MOST)]
+    return read_rows(database, holdings, members, start, n)
+
+
+def read_rows(database: Database, holdings: Holdings, rows: Numbers, start: int = 0, n: int = MOST) -> Page:
+    """Some of these rows, in their order."""
+    some = rows[start : start + min(n, MOST)]
     with database.read() as connection:
-        labels = _read_words(database, connection, holdings, rows)
-    ids, texts = _take(holdings, rows)
-    found = zip(rows.tolist(), ids, texts, strict=True)
+        labels = _read_words(database, connection, holdings, some)
+    ids, texts = _take(holdings, some)
+    clusters = [None] * len(some) if holdings.labels is None else holdings.labels[some].tolist()
+    found = zip(some.tolist(), ids, texts, clusters, strict=True)
     return Page(
-        len(members),
-        tuple(Shown(row, id_, text, cluster, labels.get((row, tables.WHOLE_ROW))) for row, id_, text in found),
+        len(rows),
+        tuple(Shown(row, id_, text, cluster, labels.get((row, tables.WHOLE_ROW))) for row, id_, text, cluster in found),
     )
 
 

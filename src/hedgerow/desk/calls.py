@@ -6,13 +6,14 @@ nothing, so that a page may send whatever it is not sure of once more.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.campaign.answers import ADJUDICATE, KINDS
 from hedgerow.campaign.asking import LEASE_SECONDS, MOST_CLAIMED
 from hedgerow.campaign.campaign import Campaign
 from hedgerow.campaign.summaries import Asked
+from hedgerow.desk.drawing import Drawing
 from hedgerow.desk.given import Given
 from hedgerow.desk.media import IMAGE, TEXT, Media, cut_text
 from hedgerow.desk.visitors import ADJUDICATE as EXPERT
@@ -28,12 +29,13 @@ DECIDE = KINDS[ADJUDICATE]
 
 @dataclass(frozen=True)
 class Desk:
-    """An open campaign, and where its contents may come from. title: what pages call it."""
+    """An open campaign, and where its contents may come from. title: what pages call it. drawing: of its map."""
 
     campaign: Campaign
     media: Media
     title: str
     lease: float = LEASE_SECONDS
+    drawing: Drawing = field(default_factory=Drawing)
 
 
 def describe(desk: Desk, visitor: Visitor, _given: Given) -> dict[str, Any]:

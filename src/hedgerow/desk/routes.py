@@ -21,7 +21,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hedgerow.desk import calls, screens
+from hedgerow.desk import calls, maps, screens
 from hedgerow.desk.calls import Desk
 from hedgerow.desk.given import Given
 from hedgerow.desk.guard import Guard, Rules
@@ -56,6 +56,10 @@ CALLS = {
     "batch": Call("GET", OWN, screens.show_batch),
     "clusters": Call("GET", OWN, screens.list_clusters),
     "cluster": Call("GET", OWN, screens.show_cluster),
+    "map": Call("POST", OWN, maps.show_map),
+    "near": Call("POST", OWN, maps.show_near),
+    "examples": Call("POST", OWN, maps.show_examples),
+    "lasso": Call("POST", OWN, maps.show_lasso),
     "learn": Call("POST", OWN, screens.learn),
     "choose": Call("POST", OWN, screens.choose),
     "spread": Call("POST", OWN, screens.spread),

@@ -76,7 +76,7 @@ def show_batch(desk: Desk, _visitor: Visitor, given: Given) -> dict[str, Any]:
     """Tasks of a batch, a page at a time."""
     state = given.text("state", 20) if given.has("state") else None
     number, start = given.number("number", least=1), given.number("start", default=0)
-    return _describe(desk, desk.campaign.browse_batch(number, state=state, start=start, n=PAGE))
+    return describe_page(desk, desk.campaign.browse_batch(number, state=state, start=start, n=PAGE))
 
 
 def list_clusters(desk: Desk, _visitor: Visitor, given: Given) -> dict[str, Any]:
@@ -89,10 +89,11 @@ def list_clusters(desk: Desk, _visitor: Visitor, given: Given) -> dict[str, Any]
 def show_cluster(desk: Desk, _visitor: Visitor, given: Given) -> dict[str, Any]:
     """Rows of a cluster, a page at a time."""
     start = given.number("start", default=0)
-    return _describe(desk, desk.campaign.browse_cluster(given.number("cluster"), start=start, n=PAGE))
+    return describe_page(desk, desk.campaign.browse_cluster(given.number("cluster"), start=start, n=PAGE))
 
 
-def _describe(desk: Desk, page: Page) -> dict[str, Any]:
+def describe_page(desk: Desk, page: Page) -> dict[str, Any]:
+    """Rows as grids show them."""
     content = desk.campaign.outline().content
     rows = [
         {

@@ -7,6 +7,7 @@ import { openKeys } from "./settings.js";
 import "./label.js";
 import "./batch.js";
 import "./clusters.js";
+import "./map.js";
 import "./curves.js";
 import "./people.js";
 import { makeNextRound } from "./parts.js";
@@ -16,6 +17,7 @@ const SCREENS = {
   label: { letter: "l", title: "Label", role: "label", tag: "desk-label" },
   batch: { letter: "b", title: "Batch", role: "own", tag: "desk-batch" },
   clusters: { letter: "c", title: "Clusters", role: "own", tag: "desk-clusters" },
+  map: { letter: "m", title: "Map", role: "own", tag: "desk-map" },
   curves: { letter: "v", title: "Curves", role: "label", tag: "desk-curves" },
   people: { letter: "p", title: "People", role: "adjudicate", tag: "desk-people" },
 };

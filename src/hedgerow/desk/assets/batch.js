@@ -2,12 +2,14 @@
 import { get } from "./api.js";
 import { make, count } from "./dom.js";
 import { Grid } from "./grid.js";
+import { showLasso } from "./lasso.js";
 
 const STATES = ["all", "open", "answered", "disputed", "settled", "void"];
 
 class BatchScreen extends HTMLElement {
-  async start(desk, number) {
+  async start(desk, number, corners) {
     this.desk = desk;
+    if (number === "lasso") return showLasso(this, corners);
     if (!desk.batches) await desk.recount();
     const batches = desk.batches ?? [];
     if (!batches.length) {
