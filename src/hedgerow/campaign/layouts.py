@@ -118,7 +118,7 @@ def save_layout(layout: Layout, path: Path) -> None:
 def load_layout(path: Path, n: int) -> Layout | None:
     """A layout of n rows; None if there is none, or the file is damaged: it can be made again."""
     try:
-        with np.load(path) as held:
+        with np.load(path, allow_pickle=False) as held:
             found = Layout(held["x"], held["y"], float(held["share"]))
     except store.UNREADABLE:
         return None
