@@ -198,11 +198,12 @@ def test_the_map_is_zoomed_and_circled(campaign: Campaign, browser: "Browser") -
         page.wait_for_function("() => document.querySelector('.counts td:nth-child(2)').innerText == '300'")
 
 
-def test_the_map_is_used_by_keyboard(campaign: Campaign, browser: "Browser") -> None:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_map_is_used_by_keyboard(campaign: Campaign, browser: "Browser", scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     with open_room(browser, campaign) as room:
-        visit = room.enter(bypass_csp=True)  # axe adds a script to the page
+        visit = room.enter(bypass_csp=True, color_scheme=scheme)  # axe adds a script to the page
         visit.wait()
         visit.press("g", "m")
         page = visit.page

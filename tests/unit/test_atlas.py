@@ -221,6 +221,8 @@ def test_layers_follow_what_people_say(campaign: Campaign) -> None:
     campaign.retire([f"r{rows[0]}", f"r{rows[2]}"])
     assert list_layers() == {"picked": [rows[3]], "labeled": [], "disputed": [rows[1]]}
     assert campaign.atlas().view().total == 198
+    campaign.close(1)
+    assert list_layers()["picked"] == []
 
 
 def test_of_a_large_layer_an_even_part_is_listed(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,26 +120,20 @@ class Atlas:
         with self._drawing:
             if self.is_drawn():
                 return
-            name, holdings = self._name(), self._holdings()
+            holdings = self._holdings()
+            name = _name(holdings)
             assert holdings.embeddings is not None
             made = layouts.make_layout(holdings.embeddings, progress)
             layouts.save_layout(made, self._folder / name)
             self._drawn = (name, _freeze(made))
 
-    def _name(self) -> str:
-        """The file of the map; another one once the pool has grown."""
-        files = [segment.embeddings for segment in self._holdings().segments]
-        prints = [file.sample for file in files if file is not None]
-        if len(prints) < len(files):
-            raise CampaignError("a map needs embeddings, and this campaign was begun without")
-        return layouts.name_layout(prints)
-
     def _find_layout(self) -> Layout | None:
-        name = self._name()
-        if self._drawn is None or self._drawn[0] != name:
-            found = layouts.load_layout(self._folder / name, self._holdings().n)
-            self._drawn = None if found is None else (name, _freeze(found))
-        return None if self._drawn is None else self._drawn[1]
+        holdings, drawn = self._holdings(), self._drawn
+        name = _name(holdings)
+        if drawn is None or drawn[0] != name:
+            found = layouts.load_layout(self._folder / name, holdings.n)
+            drawn = self._drawn = None if found is None else (name, _freeze(found))
+        return None if drawn is None else drawn[1]
 
     def _require(self) -> tuple[Layout, Marks]:
         layout = self._find_layout()
@@ -154,15 +148,7 @@ class Atlas:
             state = (n, *map(int, connection.execute(sa.text(newest)).one()))
             marked = self._marked
             if marked is None or marked.state != state:
-                hidden = np.zeros(n, np.bool_)
-                hidden[verdicts.fetch_numbers(connection, 'SELECT "row" FROM retired', 1)[:, 0]] = True
-                layers = {
-                    name: np.sort(verdicts.fetch_numbers(connection, sql, 1)[:, 0]) for name, sql in LAYERS.items()
-                }
-                # The pool may have grown since the map was drawn.
-                layers = {name: rows[rows < n] for name, rows in layers.items()}
-                layers = {name: rows[~hidden[rows]] for name, rows in layers.items()}
-                marked = self._marked = Marks(state, freeze(hidden), layers)
+                marked = self._marked = _read_marks(connection, state)
         return marked
 
     # Looking.
@@ -200,6 +186,28 @@ class Atlas:
         rows = np.empty(min(MOST_INSIDE, len(layout.x)), np.int64)
         total = int(maps.list_inside(layout.x, layout.y, marks.hidden, freeze(held), rows))
         return total, rows[:total]
+
+
+def _read_marks(connection: sa.Connection, state: tuple[int, ...]) -> Marks:
+    """The marks of the first state[0] rows: the pool may have grown since its map was drawn."""
+
+    def read(sql: str) -> Numbers:
+        rows = np.sort(verdicts.fetch_numbers(connection, sql, 1)[:, 0])
+        return rows[rows < state[0]]
+
+    hidden = np.zeros(state[0], np.bool_)
+    hidden[read('SELECT "row" FROM retired')] = True
+    layers = {name: read(sql) for name, sql in LAYERS.items()}
+    return Marks(state, freeze(hidden), {name: rows[~hidden[rows]] for name, rows in layers.items()})
+
+
+def _name(holdings: Holdings) -> str:
+    """The file of the map of a pool; another one once it has grown."""
+    files = [segment.embeddings for segment in holdings.segments]
+    prints = [file.sample for file in files if file is not None]
+    if len(prints) < len(files):
+        raise CampaignError("a map needs embeddings, and this campaign was begun without")
+    return layouts.name_layout(prints)
 
 
 def choose_bins(window: Window) -> tuple[int, int]:
