@@ -57,7 +57,7 @@ def main():
         for name, window in windows.items():
             took = measure(lambda window=window: look(atlas, window), repeats)
             size = len(look(atlas, window)) / 1000
-            results[f"view of {name}"] = took | {"kilobytes": size, "rows": atlas.view(window).within}
+            results[f"view of {name}"] = took | {"kb_sent": size, "rows": atlas.view(window).within}
         results["the nearest row"] = measure(lambda: atlas.find_near(middle, middle, 500), repeats)
         for name, radius in {"small lasso": SIDE // 20, "lasso around all": SIDE}.items():
             took = measure(lambda radius=radius: atlas.find_inside(make_ring(radius)), repeats)

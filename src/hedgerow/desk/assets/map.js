@@ -12,7 +12,7 @@ const AGAIN_MS = 600; // until the next look at a map that is being drawn
 const NEAR = 14; // pixels
 // Every layer has a shape of its own: color alone tells nothing.
 const SHAPES = { labeled: "square", picked: "ring", disputed: "triangle" };
-const NAMES = { picked: "picked, and answers are lacking", labeled: "labeled", disputed: "disputed" };
+const NAMES = { picked: "picked, unfinished", labeled: "labeled", disputed: "disputed" };
 const SIZE = 4.5;
 
 class MapScreen extends HTMLElement {
@@ -122,7 +122,7 @@ class MapScreen extends HTMLElement {
 
   #describe({ total, within, share, most, points, layers }) {
     const lines = [["rows", within, total], ...Object.entries(layers).map(([name, one]) => [NAMES[name], one.within, one.total])];
-    this.counts.replaceChildren(makeTable([["", ([name]) => name], ["in view", ([, here]) => count(here), "number"], ["on the whole map", ([, , all]) => count(all), "number"]], lines, "Rows in view"));
+    this.counts.replaceChildren(makeTable([["", ([name]) => name], ["in view", ([, here]) => count(here), "number"], ["in all", ([, , all]) => count(all), "number"]], lines, "Rows in view"));
     const shades = points ? "Every dot is a row." : `Stronger color: more rows, up to ${count(most)} in one spot, by the logarithm; zoom in to see single rows.`;
     const some = Object.values(layers).some((one) => one.within > one.x.length) ? " Of large layers an even part is shown." : "";
     this.legend.textContent = `${shades}${some} Rows are placed by the two directions along which the embeddings vary most; these hold ${percent(share)} of the variance. ` +
