@@ -82,7 +82,8 @@ def test_ids_and_classes_in_and_out(asked: hr.Pairs, run: Run, strategy: str) ->
     batch = hr.select_pairs(strategy, 20, **given(asked), labeled=np.arange(40), seed=3)
     table = pq.read_table("batch.parquet")
     margin = [] if strategy in ("coreset", "random") else ["margin"]  # where the margins of pairs are not needed
-    assert table.column_names == ["id", "row", "class", "pair", *margin, "cluster", "pick"]
+    weight = ["weight"] if strategy.startswith("hedge") else []
+    assert table.column_names == ["id", "row", "class", "pair", *margin, "cluster", *weight, "pick"]
     assert table["pair"].to_pylist() == batch.index.tolist()
     assert table["row"].to_pylist() == batch.rows.tolist()
     assert table["id"].to_pylist() == IDS[batch.rows].tolist()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hedgerow.campaign import parsing
 from hedgerow.campaign.formats import FORMS, Reading, read_answers
 from hedgerow.errors import InputError
+from hedgerow.pool import parsing
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hedgerow.campaign import exports, parsing
+from hedgerow.campaign import exports
 from hedgerow.campaign.answers import NEVER, Answer
 from hedgerow.campaign.exports import TaskLayout, arrange_votes, guard, make_label_config, write_export
 from hedgerow.campaign.formats import Reading, read_answers
 from hedgerow.errors import InputError, StoreError
+from hedgerow.pool import parsing
 
 LABELS: dict[str, Any] = {
     "id": np.array(["=1+1", "-x", "'@y", "ä"], np.object_),
