@@ -215,7 +215,7 @@ def measure_people(folder, rounds, pause, url, what):
 
 
 def run_claim(options):
-    n, k, rounds = (4000, 3000, 3) if options.quick else (1_000_000, 100_000, 12)
+    n, k, rounds = (4000, 3000, 3) if options.quick else (1_000_000, 100_000, 6)
     results = {}
     for kind in ("SQLite", "PostgreSQL"):
         with tempfile.TemporaryDirectory() as made:
