@@ -1,4 +1,4 @@
-"""Long work that goes on by itself, while pages ask how far it is. Nothing here knows about campaigns."""
+"""Long work in the background, while pages ask how far it has come. Nothing here knows about campaigns."""
 
 import sys
 import threading
@@ -19,7 +19,7 @@ class Drawing:
         self._failed: HedgerowError | None = None
 
     def follow(self, work: Callable[[Progress], None]) -> float:
-        """Begin, unless it goes on already; the share that is done. What it failed of is raised here, once."""
+        """Begin unless it is running; returns the share that is done. If it failed, the error is raised here, once."""
         with self._lock:
             failed, self._failed = self._failed, None
             if failed is not None:

@@ -1,7 +1,7 @@
 """What the screens beside LABEL ask for: CURVES, PEOPLE, BATCH and CLUSTERS, and what owners do there.
 
-Long work (training, choosing, spreading) runs one at a time; whoever comes meanwhile is told so. Figures that are not
-known are null, never NaN.
+Only one long job (training, choosing, spreading) runs at a time; anyone who asks for another is told to wait. Unknown
+figures are null, never NaN.
 """
 
 import math

@@ -122,7 +122,7 @@ def draw_grid(
 ) -> str:
     """Numbers (rows, columns) as inline SVG: tiles with their values, from red (-limit) over white (0) to blue (limit).
 
-    What is beyond the limit has its color; a NaN is left empty. label: what screen readers are told.
+    Values beyond the limit take its color; a NaN is left blank. label: the text for screen readers.
     """
     from matplotlib import rc_context
     from matplotlib.colors import LinearSegmentedColormap
