@@ -27,8 +27,8 @@ TIMEOUT = 20_000  # milliseconds; machines may be busy
 class Visit:
     """A browser of one person at a desk. offline: errors of the network are expected."""
 
-    def __init__(self, browser: "Browser", address: str, link: str, **options: Any) -> None:
-        self.address, self.offline = address, False
+    def __init__(self, browser: "Browser", address: str, link: str, *, offline: bool = False, **options: Any) -> None:
+        self.address, self.offline = address, offline
         self.errors: list[str] = []
         self.context: BrowserContext = browser.new_context(**options)
         self.context.set_default_timeout(TIMEOUT)
@@ -86,6 +86,7 @@ class Room:
         """A browser of whoever runs the desk, or of somebody with a personal link."""
         link = self.running.link if name is None else self.running.links[name]
         self.visits.append(Visit(self.browser, self.running.address, link, **options))
+        self.visits[-1].page.wait_for_selector("desk-app > header")  # the link has been traded for a cookie
         return self.visits[-1]
 
 
