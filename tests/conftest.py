@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -17,17 +16,6 @@ from shell import Answer, Run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-SETUP_BROWSER = Path(__file__).resolve().parents[1] / "scripts" / "setup-browser"
-# Debian's chromium in a container: no sandbox for root, no graphics card, and no traffic of its own.
-CHROMIUM_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -59,18 +47,16 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.fixture(scope="session")
 def browser() -> Iterator["Browser"]:
     """Chromium, driven by playwright. Without one the test is skipped, except in CI, where it fails."""
-    found = subprocess.run([str(SETUP_BROWSER)], capture_output=True, text=True, check=False)
-    if found.returncode != 0:
-        reason = found.stderr.strip().splitlines()[-1]
-        if os.environ.get("CI"):
-            pytest.fail(f"scripts/setup-browser: {reason}")
-        pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
+    import rooms
 
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found.stdout.strip(), args=CHROMIUM_FLAGS)
+    try:
+        path = rooms.find_chromium()
+    except RuntimeError as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    with rooms.launch(path) as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,15 @@
-"""People at a desk in a real browser, for tests.
+"""People at a desk in a real browser, for tests and benchmarks.
 
 Any error in the console, a violation of the content security policy among them, and any request to another machine
 fails the test.
 """
 
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import desks
@@ -17,11 +19,40 @@ from hedgerow.desk.server import Running
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
+SETUP = Path(__file__).resolve().parents[1] / "scripts" / "setup-browser"
+# Debian's chromium in a container: no sandbox for root, no graphics card, and no traffic of its own.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 # What chromium itself logs about requests that fail.
 NETWORK = re.compile(
     r"^Failed to load resource: (net::ERR_(INTERNET_DISCONNECTED|CONNECTION_REFUSED)|.* status of 404)"
 )
 TIMEOUT = 20_000  # milliseconds; machines may be busy
+
+
+def find_chromium() -> str:
+    """The path of chromium, installed if need be."""
+    found = subprocess.run([str(SETUP)], capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        raise RuntimeError(f"scripts/setup-browser: {found.stderr.strip().splitlines()[-1]}")
+    return found.stdout.strip()
+
+
+@contextmanager
+def launch(path: str) -> Iterator["Browser"]:
+    """Chromium, driven by playwright."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield chromium
+        chromium.close()
 
 
 class Visit:

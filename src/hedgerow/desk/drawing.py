@@ -1,10 +1,9 @@
 """Long work in the background, while pages ask how far it has come. Nothing here knows about campaigns."""
 
-import sys
 import threading
-import traceback
 from collections.abc import Callable
 
+from hedgerow.desk.faults import report_fault
 from hedgerow.errors import HedgerowError
 from hedgerow.progress import Progress
 
@@ -36,8 +35,7 @@ class Drawing:
         except HedgerowError as error:
             self._failed = error
         except Exception:
-            traceback.print_exc(file=sys.stderr)
-            self._failed = HedgerowError("the desk failed; its terminal says why")
+            self._failed = HedgerowError(report_fault())
 
     def _note(self, _phase: str, share: float) -> None:
         self._share = share

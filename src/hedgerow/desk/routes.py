@@ -7,8 +7,6 @@ call is a line in `CALLS`: how it is made, who may make it, and the function tha
 import gzip
 import hashlib
 import json
-import sys
-import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -23,6 +21,7 @@ from starlette.types import ASGIApp
 
 from hedgerow.desk import calls, maps, screens
 from hedgerow.desk.calls import Desk
+from hedgerow.desk.faults import report_fault
 from hedgerow.desk.given import Given
 from hedgerow.desk.guard import Guard, Rules
 from hedgerow.desk.media import AUDIO, IMAGE, LARGE, SMALL, SOUNDS, TEXT, UnfitError, read_picture, read_text
@@ -202,8 +201,7 @@ def _report_errors(run: Callable[[], Response]) -> Response:
     except HedgerowError as error:
         return _refuse(next((status for kind, status in STATUS if isinstance(error, kind)), 500), str(error))
     except Exception:
-        traceback.print_exc(file=sys.stderr)
-        return _refuse(500, "the desk failed; its terminal says why")
+        return _refuse(500, report_fault())
 
 
 def _reply(found: dict[str, Any], status: int = 200) -> Response:

@@ -244,9 +244,11 @@ class LabelScreen extends HTMLElement {
     clearTimeout(this.whyTimer);
     const before = this.done.at(-1);
     if (!before) return this.last.replaceChildren();
+    // The picture that was shown: one more request for each answer would hold up those for the next examples.
+    const shown = { ...before.task, small: before.task.small && before.task.url };
     this.last.replaceChildren(
       make("h2", { text: "Last answer" }),
-      make("div", { class: "recap" }, makeThumbnail(before.task), make("strong", { text: before.text, dir: "auto" })),
+      make("div", { class: "recap" }, makeThumbnail(shown), make("strong", { text: before.text, dir: "auto" })),
     );
     this.whyTimer = setTimeout(async () => {
       const why = await this.tasks.why(before.task).catch(() => null);

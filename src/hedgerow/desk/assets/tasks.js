@@ -2,7 +2,7 @@
 import { get, post } from "./api.js";
 import { makeContent } from "./content.js";
 
-const AHEAD = 6; // tasks whose contents are loaded before they are shown
+const AHEAD = 10; // tasks whose contents are loaded before they are shown: a second of quick keys
 const LOW = 0.5; // of the prefetch: below it more are claimed
 const MOST = 2; // times the prefetch: at most so many are claimed
 
