@@ -185,6 +185,8 @@ def shown(place: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if place.endswith("bytes"):
+        if value < 2**20:
+            return f"{value / 2**10:.1f} KiB"
         return f"{value / 2**30:.2f} GiB" if value >= 2**30 else f"{value / 2**20:.1f} MiB"
     if place.endswith(("seconds", "cpu", "wall")):
         return f"{digits(value)} s" if value >= 0.1 else f"{digits(value * 1e3)} ms"
