@@ -51,8 +51,10 @@ def launch(path: str) -> Iterator["Browser"]:
 
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
-        yield chromium
-        chromium.close()
+        try:
+            yield chromium
+        finally:
+            chromium.close()
 
 
 class Visit:

@@ -356,6 +356,33 @@ def test_images_sounds_and_files_that_cannot_be_read(tmp_path: Path, browser: "B
     assert "no such file" in str(shown["away.png"])
 
 
+def test_a_template_shows_columns_and_values_stay_text(tmp_path: Path, browser: "Browser") -> None:
+    template, fields = tmp_path / "card.html", tmp_path / "fields.csv"
+    template.write_text('<h2>{{title}}</h2><div class="row"><p class="box">{{note}}</p>{{content}}</div>')
+    evil = "<script>alert(1)</script>{{title}}"
+    fields.write_text("\n".join(["id,title,note", *(f"r{row},title {row},{evil}" for row in range(60))]))
+    settings = {"template": template, "fields": fields}
+    with make_room(browser, tmp_path, 80, settings=settings) as room:
+        visit = room.enter(offline=True)
+        rows = dict(zip(room.campaign.batch(1)["task"].tolist(), room.campaign.batch(1)["row"].tolist(), strict=True))
+        away = 0
+        for _ in range(80):
+            row = rows[visit.wait()]
+            content = visit.page.locator(".stage > .content")
+            if row >= 60:
+                away += "does not have this example" in content.inner_text()
+            else:
+                assert content.locator("h2").inner_text() == f"title {row}"
+                assert content.locator(".box .value").inner_text() == evil
+                assert content.locator(".words").inner_text() == (f"text {row}" if row else EVIL)
+            visit.press("1")
+        visit.saved()
+        assert away == 20
+        assert not visit.page.locator(".stage script, .stage img").count()
+        visit.press("g", "b")
+        visit.page.wait_for_selector(".tile .thumb")
+
+
 def test_disputes_are_decided_by_somebody_else(tmp_path: Path, browser: "Browser") -> None:
     with desks.begin(tmp_path, [f"text {row}" for row in range(30)], clusters=None) as campaign:
         campaign.next(4, strategy="random", answers=2)

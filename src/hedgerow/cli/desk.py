@@ -50,6 +50,14 @@ def desk(
     new_links: Annotated[
         bool, typer.Option("--new-links", help="Make the personal links anew; the old ones end.")
     ] = False,
+    template: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="HTML with {{column}} in it, as which examples are shown."),
+    ] = None,
+    fields: Annotated[
+        Path | None,
+        typer.Option(metavar="TABLE", help="Table with the columns of the template, found by the examples' ids."),
+    ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
     database: Database = None,
 ) -> None:
@@ -74,6 +82,8 @@ def desk(
         allow_hosts=allow_hosts or (),
         media_hosts=media_hosts or (),
         new_links=new_links,
+        template=template,
+        fields=fields,
         browser=not no_browser,
         say=lambda line: typer.echo(line),
     )

@@ -6,6 +6,7 @@ nothing, so that a page may send whatever it is not sure of once more.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from hedgerow.campaign.answers import ADJUDICATE, KINDS
 from hedgerow.campaign.asking import LEASE_SECONDS, MOST_CLAIMED
 from hedgerow.campaign.campaign import Campaign
 from hedgerow.campaign.summaries import Asked
+from hedgerow.desk.cards import Card
 from hedgerow.desk.drawing import Drawing
 from hedgerow.desk.given import Given
 from hedgerow.desk.media import IMAGE, TEXT, Media, cut_text
@@ -29,13 +31,17 @@ DECIDE = KINDS[ADJUDICATE]
 
 @dataclass(frozen=True)
 class Desk:
-    """An open campaign, and where its contents may come from. title: what pages call it. drawing: of its map."""
+    """An open campaign, and where its contents may come from. title: what pages call it. drawing: of its map.
+
+    card: how examples are shown, if a template says so.
+    """
 
     campaign: Campaign
     media: Media
     title: str
     lease: float = LEASE_SECONDS
     drawing: Drawing = field(default_factory=Drawing)
+    card: Card | None = None
 
 
 def describe(desk: Desk, visitor: Visitor, _given: Given) -> dict[str, Any]:
@@ -52,6 +58,7 @@ def describe(desk: Desk, visitor: Visitor, _given: Given) -> dict[str, Any]:
         "edition": outline.edition,
         "lease": desk.lease,
         "prefetch": MOST_CLAIMED,
+        "template": None if desk.card is None else desk.card.parts,
     }
 
 
@@ -62,7 +69,18 @@ def claim(desk: Desk, visitor: Visitor, given: Given) -> dict[str, Any]:
     n = given.number("n", least=1, most=2 * MOST_CLAIMED, default=MOST_CLAIMED)
     outline = desk.campaign.outline()
     found = desk.campaign.claim(visitor.name, n, seconds=desk.lease, expert=expert)
-    return {"edition": outline.edition, "tasks": [describe_task(desk, one, outline.content) for one in found]}
+    tasks = [describe_task(desk, one, outline.content) for one in found]
+    return {"edition": outline.edition, "tasks": fill_card(desk, tasks, [(one.id, one.content) for one in found])}
+
+
+def fill_card(
+    desk: Desk, rows: list[dict[str, Any]], held: Sequence[tuple[int | str, str | None]]
+) -> list[dict[str, Any]]:
+    """The same rows with the values that a template shows. held: the id and content of each."""
+    if desk.card is None:
+        return rows
+    values = desk.card.read([id_ for id_, _ in held], [content for _, content in held])
+    return [{**row, "fields": found} for row, found in zip(rows, values, strict=True)]
 
 
 def _require_expert(visitor: Visitor, expert: bool) -> None:

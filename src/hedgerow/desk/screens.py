@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hedgerow.campaign.gallery import Page
-from hedgerow.desk.calls import Desk, describe_content
+from hedgerow.desk.calls import Desk, describe_content, fill_card
 from hedgerow.desk.given import Given
 from hedgerow.desk.visitors import Visitor
 from hedgerow.errors import CampaignError
@@ -106,7 +106,8 @@ def describe_page(desk: Desk, page: Page) -> dict[str, Any]:
         }
         for one in page.rows
     ]
-    return {"total": page.total, "page": PAGE, "rows": rows}
+    held = [(one.id, one.content) for one in page.rows]
+    return {"total": page.total, "page": PAGE, "rows": fill_card(desk, rows, held)}
 
 
 # What owners do.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hedgerow.campaign.asking import LEASE_SECONDS
 from hedgerow.campaign.campaign import Campaign
+from hedgerow.desk.cards import Card
 from hedgerow.desk.media import Media
 from hedgerow.desk.visitors import OWN, Visitors, check_name, read_people
 from hedgerow.errors import InputError, MissingExtraError, StoreError
@@ -47,6 +48,8 @@ class Settings:
     media_hosts: Sequence[str] = ()
     new_links: bool = False
     lease: float = LEASE_SECONDS
+    template: str | Path | None = None
+    fields: str | Path | None = None
 
 
 def serve(
@@ -64,6 +67,8 @@ def serve(
     allow_hosts: Sequence[str] = (),
     media_hosts: Sequence[str] = (),
     new_links: bool = False,
+    template: str | Path | None = None,
+    fields: str | Path | None = None,
     browser: bool = True,
     say: Callable[[str], Any] = print,
 ) -> None:
@@ -75,11 +80,13 @@ def serve(
     default the user's. host: where to listen; elsewhere than on this machine `annotators` must be named, and a
     certificate (tls_cert, tls_key) should be. port: by default the one that the campaign had before. root_path: the
     path under which a proxy offers the desk; allow_hosts: names by which browsers reach it there. media_hosts: hosts
-    from which browsers load examples whose uris are https addresses. say: what prints a line.
+    from which browsers load examples whose uris are https addresses. template: a file of HTML with {{column}} in it, as
+    which examples are shown; fields: a table with these columns, and the ids of the campaign. say: what prints a line.
     """
     settings = Settings(
-        host, port, annotators, name, roots, tls_cert, tls_key, root_path, allow_hosts, media_hosts, new_links
-    )
+        host, port, annotators, name, roots, tls_cert, tls_key, root_path, allow_hosts, media_hosts, new_links,
+        template=template, fields=fields,
+    )  # fmt: skip
     with Campaign.open(folder, database=database) as campaign, Running(campaign, settings) as running:
         for line in running.describe():
             say(line)
@@ -99,6 +106,7 @@ class Running:
         people = _find_people(campaign, settings)
         _check_network(settings)
         media = Media.of(settings.roots, settings.media_hosts)
+        card = Card.of(settings.template, settings.fields, campaign.outline().content)
         self._settings = settings
         self._visitors = Visitors(campaign.folder / FILE, people)
         self._me = next(iter(people))
@@ -106,7 +114,7 @@ class Running:
         self.port = int(self._socket.getsockname()[1])
         with ExitStack() as stack:
             stack.callback(self._socket.close)
-            self._server = _make_server(campaign, settings, self._visitors, media, self.port)
+            self._server = _make_server(campaign, settings, self._visitors, media, card, self.port)
             stack.pop_all()
         self._visitors.note_port(self.port)
         self._links = [(one, self._visitors.invite(one, renew=settings.new_links)) for one in list(people)[1:]]
@@ -224,7 +232,7 @@ def _listen(host: str, port: int | None, before: int | None) -> socket.socket:
 
 
 def _make_server(
-    campaign: Campaign, settings: Settings, visitors: Visitors, media: Media, port: int
+    campaign: Campaign, settings: Settings, visitors: Visitors, media: Media, card: Card | None, port: int
 ) -> "uvicorn.Server":
     try:
         import uvicorn
@@ -240,7 +248,7 @@ def _make_server(
     rules = Rules(tuple(name.lower() for name in own), proxies, tuple(settings.media_hosts))
     path = _tidy(settings.root_path)
     app = make_app(
-        Desk(campaign, media, campaign.folder.resolve().name, settings.lease),
+        Desk(campaign, media, campaign.folder.resolve().name, settings.lease, card=card),
         Door(visitors, f"hedgerow_{port}", path or "/"),
         rules,
     )

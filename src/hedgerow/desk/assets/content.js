@@ -1,13 +1,28 @@
 // What is shown of a row: an image, a sound, a text. All of it is made by code and none of it is read as HTML.
 import { make } from "./dom.js";
 
-// The element for a task; `ready` resolves once it can be shown without a blink.
-export function makeContent(task) {
-  const element = make("div", { class: `content ${task.show}` });
-  element.ready = fill(element, task).catch((error) => {
+// The element for a task; `ready` resolves once it can be shown without a blink. template: its parts, if there is one.
+export function makeContent(task, template = null) {
+  const element = make("div", { class: `content ${template ? "templated" : task.show}` });
+  const filled = template ? fillTemplate(element, task, template) : fill(element, task);
+  element.ready = filled.catch((error) => {
     element.replaceChildren(make("p", { class: "unfit", text: `Cannot be shown: ${error.message}` }), makeName(task));
   });
   return element;
+}
+
+// Elements are made one by one, and values are text.
+async function fillTemplate(element, task, template) {
+  if (!task.fields) throw new Error("the table that --fields names does not have this example");
+  const inner = [];
+  const build = (part) => {
+    if (typeof part === "string") return part;
+    if (part.field === "content") return inner[inner.push(makeContent(task)) - 1];
+    if (part.field) return make("span", { class: "value", text: task.fields[part.field], dir: "auto" });
+    return make(part.tag, part.attributes, part.children.map(build));
+  };
+  element.append(make("div", { class: "template", tabindex: "0", role: "region", "aria-label": `Example ${task.id}` }, template.map(build)));
+  await Promise.all(inner.map((one) => one.ready));
 }
 
 function fill(element, task) {
@@ -63,5 +78,6 @@ const makeName = (task) => make("p", { class: "name", text: task.id });
 // A small picture, or the beginning of the text, for lists and grids.
 export function makeThumbnail(row) {
   if (row.small) return make("img", { class: "thumb", src: row.small, alt: "", loading: "lazy" });
-  return make("span", { class: "thumb words", text: (row.text ?? row.id).slice(0, 140), dir: "auto" });
+  const text = row.fields ? Object.values(row.fields).join(" · ") : (row.text ?? row.id);
+  return make("span", { class: "thumb words", text: text.slice(0, 140), dir: "auto" });
 }

@@ -11,6 +11,7 @@ export class Tasks extends EventTarget {
   #prefetch;
   #lease;
   #decide;
+  #template;
   #contents = new Map();
   #filling = null;
   #used = Date.now();
@@ -18,12 +19,13 @@ export class Tasks extends EventTarget {
   held = []; // the first is shown
   #asked = false;
 
-  constructor(queue, { prefetch, lease }, decide) {
+  constructor(queue, { prefetch, lease, template }, decide) {
     super();
     this.#queue = queue;
     this.#prefetch = prefetch;
     this.#lease = lease * 1000;
     this.#decide = decide;
+    this.#template = template;
     this.#timer = setInterval(() => this.#renew(), Math.min(this.#lease / 3, 60000));
   }
 
@@ -37,7 +39,7 @@ export class Tasks extends EventTarget {
   }
 
   content(task) {
-    if (!this.#contents.has(task.task)) this.#contents.set(task.task, makeContent(task));
+    if (!this.#contents.has(task.task)) this.#contents.set(task.task, makeContent(task, this.#template));
     return this.#contents.get(task.task);
   }
 
