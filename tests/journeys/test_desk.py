@@ -95,6 +95,33 @@ def test_the_reason_is_shown_when_somebody_asks(tmp_path: Path, browser: "Browse
         assert "random" in visit.page.locator(".last dl").inner_text()  # of the last answer, a moment later
 
 
+def test_arrows_look_back_and_change_nothing(tmp_path: Path, browser: "Browser") -> None:
+    with make_room(browser, tmp_path, 20) as room:
+        visit = room.enter()
+        seen = []
+        for key in "12":
+            seen.append(visit.wait())
+            visit.press(key)
+        now, texts = visit.wait(), visit.page.locator(".content .words")
+        shown = texts.inner_text()
+        visit.press("ArrowLeft", "ArrowLeft", "ArrowLeft")
+        visit.page.wait_for_selector("text=You said cat")
+        first = texts.inner_text()
+        visit.press("3")  # not of what is shown, nor of what waits
+        visit.press("ArrowRight")
+        visit.page.wait_for_selector("text=You said dog")
+        assert len({shown, first, texts.inner_text()}) == 3
+        visit.press("ArrowRight")
+        assert (visit.wait(), texts.inner_text()) == (now, shown)
+        visit.press("3")
+        visit.saved()
+        assert count_labels(room) == {"cat": 1, "dog": 1, "fox": 1}
+        visit.press("ArrowLeft", "Backspace")
+        assert visit.wait() == now
+        visit.saved()
+        assert count_labels(room) == {"cat": 1, "dog": 1}
+
+
 def test_keys_can_be_changed_and_switched_off(tmp_path: Path, browser: "Browser") -> None:
     with make_room(browser, tmp_path, 20) as room:
         visit = room.enter()
@@ -480,6 +507,16 @@ def test_a_batch_is_browsed_and_filtered(screens: Room) -> None:
     page.get_by_role("button", name="disputed").click()
     page.wait_for_selector("text=2 of 2")
     assert page.locator(".tile[data-state=disputed]").count() == 2
+    page.get_by_role("button", name="all").click()
+    page.get_by_label("Label", exact=True).select_option("cat")
+    page.wait_for_selector("text=6 of 6")
+    page.get_by_role("button", name="mine").click()
+    page.wait_for_selector("text=Nothing here")
+    page.get_by_label("Label", exact=True).select_option("")
+    page.get_by_label("Guess", exact=True).select_option("dog")
+    page.get_by_role("button", name="mine").click()
+    guessed = screens.campaign.browse_batch(3, guess="dog").total
+    page.wait_for_selector(f"text={guessed} of {guessed}" if guessed else "text=Nothing here")
     page.get_by_label("Batch", exact=True).select_option("1")
     page.wait_for_selector("text=12 of 12")
 

@@ -91,7 +91,7 @@ def test_calls_of_the_map(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -
         assert not {one["row"] for one in rest["rows"]} & {one["row"] for one in everything["rows"]}
 
         expert = desks.open_caller(running, running.links["eva"])
-        for name in ("map", "near", "examples", "lasso"):
+        for name in ("map", "near", "examples", "lasso", "reserve"):
             assert expert.post(f"/api/{name}", {}).status == 403
 
 
@@ -178,6 +178,11 @@ def test_the_map_is_zoomed_and_circled(campaign: Campaign, browser: "Browser") -
         page.reload()
         page.wait_for_selector(f"text={min(60, inside)} of {inside}")
         assert page.locator(".tile").count() == min(60, inside)
+        page.get_by_role("button", name="Ask about these").click()
+        page.wait_for_selector("text=Batch 2 is open")
+        tasks = campaign.batch(2)
+        assert 0 < len(tasks["row"]) <= inside
+        assert not set(tasks["row"].tolist()) & set(campaign.batch(1)["row"].tolist())
         page.get_by_role("link", name="← Map").click()
 
         assert shown(page) == whole

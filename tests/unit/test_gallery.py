@@ -91,6 +91,46 @@ def test_a_batch_is_read_cluster_by_cluster(campaign: Campaign) -> None:
         campaign.browse_batch(7)
 
 
+def list_rows(campaign: Campaign, **wanted: str) -> set[int]:
+    return {one.row for one in campaign.browse_batch(1, **wanted).rows}
+
+
+def test_a_batch_is_filtered_by_label_guess_and_person(campaign: Campaign) -> None:
+    campaign.next(12, strategy="random", answers=2)
+    assert list_rows(campaign, guess="cat") == set()
+    guesses = np.array([0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2])
+    campaign.predict(np.where(np.arange(3) == guesses[:, None], 0.8, 0.1))
+    answer(campaign, {0: "cat", 1: "cat", 2: "dog", 5: "fox"})
+    answer(campaign, {0: "cat", 1: "dog", 6: "dog"}, "ben")
+    campaign.answer(
+        "ben", campaign.batch(1)["task"].tolist()[campaign.batch(1)["row"].tolist().index(6)], kind="retract"
+    )
+    assert list_rows(campaign, annotator="ana") == {0, 1, 2, 5}
+    assert list_rows(campaign, annotator="ben") == {0, 1}
+    assert list_rows(campaign, annotator="nobody") == set()
+    assert list_rows(campaign, label="cat") == {0}
+    assert list_rows(campaign, label="dog") == {2}
+    assert list_rows(campaign, guess="fox") == {9, 10, 11}
+    assert list_rows(campaign, guess="cat", label="dog", annotator="ana") == {2}
+    assert list_rows(campaign, state="disputed", guess="cat") == {1}
+    with pytest.raises(InputError, match="not a class of the campaign: cow"):
+        campaign.browse_batch(1, label="cow")
+
+
+def test_named_rows_are_reserved_if_they_are_candidates(campaign: Campaign) -> None:
+    campaign.next(3, strategy="random", seed=1)
+    rows = campaign.batch(1)["row"].tolist()
+    answer(campaign, {rows[0]: "cat"})
+    rest = sorted(set(range(12)) - set(rows))
+    assert campaign.reserve([*rows, *rest[:4]], reason="lasso of ana") == 2
+    assert sorted(campaign.batch(2)["row"].tolist()) == rest[:4]
+    assert campaign.open_batches()[-1]["strategy"] == "lasso of ana"
+    with pytest.raises(CampaignError, match="nothing to ask"):
+        campaign.reserve(rest[:4])
+    with pytest.raises(InputError, match="rows"):
+        campaign.reserve([12])
+
+
 def test_rows_are_ordered_by_the_first_pick_of_their_cluster() -> None:
     rows, picks, labels = np.array([3, 1, 2, 0]), np.array([0, 1, 2, 3]), np.array([7, 5, 5, 7])
     assert rows[order_by_cluster(rows, picks, labels)].tolist() == [3, 0, 1, 2]
@@ -157,6 +197,15 @@ def test_other_kinds_of_campaigns(kind: str, label: str, tmp_path: Path) -> None
         assert why.guess == ("yes" if kind == "pairs" else "cat")
         assert label in {one.label for one in campaign.browse_batch(1).rows}
         assert sum(one.labeled for one in campaign.list_clusters()[1]) == 1
+        name = same[0].class_ or "fox"
+        assert [one.task for one in campaign.browse_batch(1, label=name, annotator="ana").rows] == [same[0].task]
+        other = next(one for one in CLASSES if one not in (name, "cat"))
+        assert campaign.browse_batch(1, label=other).total == 0
+        guessed = {one.class_ for one in campaign.browse_batch(1, guess="cat").rows}
+        assert guessed == ({"cat"} if kind == "pairs" else {None})
+        if kind == "pairs":
+            with pytest.raises(CampaignError, match="`next` chooses them"):
+                campaign.reserve([0])
 
 
 def test_a_campaign_without_clusters_says_so(tmp_path: Path) -> None:

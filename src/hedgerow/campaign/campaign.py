@@ -55,6 +55,7 @@ from hedgerow.campaign.budget import Budget
 from hedgerow.campaign.classes import Counted
 from hedgerow.campaign.curves import Measured
 from hedgerow.campaign.database import FILE, Database, Upgraded
+from hedgerow.campaign.filters import Filter
 from hedgerow.campaign.gallery import Cluster, Page
 from hedgerow.campaign.gold import Gold
 from hedgerow.campaign.growing import Grown, Growth
@@ -651,12 +652,44 @@ class Campaign:
         """Rows of a cluster with their labels, n of them from `start` on, in the order of the pool."""
         return gallery.read_cluster(self._database, self._holdings, cluster, start, n)
 
-    def browse_batch(self, number: int, *, state: str | None = None, start: int = 0, n: int = 60) -> Page:
+    def browse_batch(
+        self,
+        number: int,
+        *,
+        state: str | None = None,
+        label: str | None = None,
+        guess: str | None = None,
+        annotator: str | None = None,
+        start: int = 0,
+        n: int = 60,
+    ) -> Page:
         """Tasks of a batch with what people decided, n of them from `start` on, cluster by cluster in pick order.
 
-        state: only those that are "open", "answered", "disputed", "settled" or "void".
+        state: only those that are "open", "answered", "disputed", "settled" or "void". label: only those that people
+        gave this class; guess: only those that the newest model gives this class; annotator: only those that this
+        person has answered.
         """
-        return gallery.read_page(self._database, self._holdings, number, state, start, n)
+        wanted = Filter(state, label, guess, annotator)
+        return gallery.read_page(self._database, self._shelf, self._holdings, number, wanted, start, n)
+
+    def reserve(self, rows: Any, *, reason: str = "by hand", answers: int = 1, over_budget: bool = False) -> int:
+        """Ask about these rows, as a batch of their own; returns its number. Those that are no candidates are left out.
+
+        No candidates are rows that wait for people, have a verdict, are retired or in the holdout. reason: takes the
+        place of a strategy. Rows that somebody chose are no fair sample: models are measured on the holdout.
+        """
+        held = self._holdings
+        if held.kind == PAIRS:
+            raise CampaignError("a campaign of pairs asks about rows and classes: `next` chooses them")
+        chosen = checks.rows(rows, held.n, "rows")
+        with self._database.read() as connection:
+            closed = planning.find_closed(connection, held)
+        left = chosen[~closed[chosen]]
+        if not len(left):
+            raise CampaignError(
+                "there is nothing to ask: each of these rows has a label, waits for one, or is set apart"
+            )
+        return planning.reserve_rows(self._database, left, reason=reason, answers=answers, over_budget=over_budget)
 
     def atlas(self) -> Atlas:
         """The pool as a map in two dimensions, drawn once from its embeddings: density, layers, what is where."""

@@ -15,6 +15,7 @@ from hedgerow import checks
 from hedgerow.campaign import tables, verdicts
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.database import Database
+from hedgerow.campaign.filters import Filter, keep_tasks
 from hedgerow.campaign.holdings import MULTI_LABEL, PAIRS, Holdings
 from hedgerow.campaign.planning import require_batch
 from hedgerow.campaign.predictions import find_model, load_predictions
@@ -23,7 +24,7 @@ from hedgerow.campaign.results import Names, read_names
 from hedgerow.campaign.spreading import read_marks
 from hedgerow.campaign.tables import STATES
 from hedgerow.campaign.verdicts import NO_VALUE, Numbers
-from hedgerow.errors import CampaignError, InputError
+from hedgerow.errors import CampaignError
 
 ORDERS = ("size", "labeled", "purity", "margin")
 MOST = 500  # rows of one page
@@ -174,15 +175,15 @@ def read_rows(database: Database, holdings: Holdings, rows: Numbers, start: int 
 # Batches.
 
 
-def read_page(database: Database, holdings: Holdings, number: int, state: str | None, start: int, n: int) -> Page:
-    """Tasks of a batch, cluster by cluster: first the cluster that was picked first. state: only those in it."""
-    if state is not None and state not in STATES:
-        raise InputError(f"a task is {', '.join(STATES[:-1])} or {STATES[-1]}, not {state!r}")
-    sql = 'SELECT id, "row", "class", state, pick FROM task WHERE batch = :batch AND (:state < 0 OR state = :state)'
+def read_page(
+    database: Database, shelf: Shelf, holdings: Holdings, number: int, wanted: Filter, start: int, n: int
+) -> Page:
+    """Tasks of a batch, cluster by cluster: first the cluster that was picked first. wanted: which of them."""
+    sql = 'SELECT id, "row", "class", state, pick FROM task WHERE batch = :batch'
     with database.read() as connection:
         require_batch(connection, number)
-        facts = {"batch": number, "state": -1 if state is None else STATES.index(state)}
-        whole = verdicts.as_numbers(connection.execute(sa.text(sql), facts).all(), 5)
+        every = verdicts.as_numbers(connection.execute(sa.text(sql), {"batch": number}).all(), 5)
+        whole = keep_tasks(database, connection, shelf, holdings, every, wanted)
         some = whole[order_by_cluster(whole[:, 1], whole[:, 4], holdings.labels)][start : start + min(n, MOST)]
         labels = _read_words(database, connection, holdings, some[:, 1])
     task, rows, classes, states, _ = (column.tolist() for column in some.T)

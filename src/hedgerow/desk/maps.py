@@ -16,6 +16,8 @@ from hedgerow.desk.screens import PAGE, describe_page
 from hedgerow.desk.visitors import Visitor
 from hedgerow.errors import InputError
 
+MOST_RESERVED = 10_000  # rows of a lasso that become a batch: nobody means more
+
 
 def show_map(desk: Desk, _visitor: Visitor, given: Given) -> dict[str, Any]:
     """A window of the map, or how far it is drawn: that begins when somebody first asks for it."""
@@ -73,6 +75,17 @@ def show_lasso(desk: Desk, _visitor: Visitor, given: Given) -> dict[str, Any]:
     flat = _read_numbers(given, "corners", None)
     start = given.number("start", default=0)
     return describe_page(desk, desk.campaign.browse_polygon(np.array(flat).reshape(-1, 2), start=start, n=PAGE))
+
+
+def reserve_lasso(desk: Desk, visitor: Visitor, given: Given) -> dict[str, Any]:
+    """A batch of what is inside a polygon and can be asked about."""
+    flat = _read_numbers(given, "corners", None)
+    total, rows = desk.campaign.atlas().find_inside(np.array(flat).reshape(-1, 2))
+    if total > MOST_RESERVED:
+        raise InputError(
+            f"the lasso holds {total:,} rows, and {MOST_RESERVED:,} can be asked about at once: draw a smaller one"
+        )
+    return {"batch": desk.campaign.reserve(rows, reason=f"lasso of {visitor.name}")}
 
 
 def _read_numbers(given: Given, name: str, length: int | None) -> list[int]:

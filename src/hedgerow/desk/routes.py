@@ -59,6 +59,7 @@ CALLS = {
     "near": Call("POST", OWN, maps.show_near),
     "examples": Call("POST", OWN, maps.show_examples),
     "lasso": Call("POST", OWN, maps.show_lasso),
+    "reserve": Call("POST", OWN, maps.reserve_lasso),
     "learn": Call("POST", OWN, screens.learn),
     "choose": Call("POST", OWN, screens.choose),
     "spread": Call("POST", OWN, screens.spread),

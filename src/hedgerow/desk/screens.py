@@ -18,6 +18,7 @@ from hedgerow.errors import CampaignError
 PAGE = 60  # rows of one page
 MOST_CLUSTERS = 200
 MOST_PICKED = 1_000_000
+MOST_CLASS = 1000  # characters of a class's name
 _busy = threading.Lock()
 
 
@@ -72,11 +73,13 @@ def show_people(desk: Desk, _visitor: Visitor, _given: Given) -> dict[str, Any]:
 # BATCH and CLUSTERS.
 
 
-def show_batch(desk: Desk, _visitor: Visitor, given: Given) -> dict[str, Any]:
-    """Tasks of a batch, a page at a time."""
-    state = given.text("state", 20) if given.has("state") else None
+def show_batch(desk: Desk, visitor: Visitor, given: Given) -> dict[str, Any]:
+    """Tasks of a batch, a page at a time; those that the filters let through."""
+    wanted = {name: given.text(name, MOST_CLASS) for name in ("state", "label", "guess") if given.has(name)}
+    mine = visitor.name if given.has("mine") else None
     number, start = given.number("number", least=1), given.number("start", default=0)
-    return describe_page(desk, desk.campaign.browse_batch(number, state=state, start=start, n=PAGE))
+    page = desk.campaign.browse_batch(number, **wanted, annotator=mine, start=start, n=PAGE)
+    return describe_page(desk, page)
 
 
 def list_clusters(desk: Desk, _visitor: Visitor, given: Given) -> dict[str, Any]:

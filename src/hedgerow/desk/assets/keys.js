@@ -11,6 +11,8 @@ export const ACTIONS = {
   none: ["o", "None of these"],
   broken: ["b", "Broken: cannot be judged"],
   undo: ["Backspace", "Undo the last answer"],
+  back: ["ArrowLeft", "Look back at your answers"],
+  forward: ["ArrowRight", "Look forward again"],
   why: ["w", "Why was it picked?"],
   zoom: ["z", "Zoom"],
   play: ["p", "Play or pause"],

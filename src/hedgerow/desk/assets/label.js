@@ -123,6 +123,8 @@ class LabelScreen extends HTMLElement {
   #show() {
     const task = this.tasks?.current;
     this.shown = task?.task;
+    this.back = 0; // answers that somebody looks back by
+    this.classList.remove("looking");
     this.classList.toggle("empty", !task);
     this.reason.replaceChildren();
     this.#setChosen([]);
@@ -138,6 +140,29 @@ class LabelScreen extends HTMLElement {
     this.reason.replaceChildren(this.#makeButton("why", "Why this one?", () => this.showWhy(), "link"));
     this.shownAt = performance.now();
     this.dataset.task = task.task;
+  }
+
+  // Shows an earlier answer again, which stays what it is.
+  look(step) {
+    const back = Math.min(Math.max(0, this.back + step), this.done.length);
+    if (back === this.back) return this.desk.announce(step > 0 ? "There is no earlier answer here." : "This is the present.", true);
+    if (!back) return this.#returnToNow();
+    const { task, text } = this.done.at(-back);
+    this.back = back;
+    this.classList.remove("empty");
+    this.classList.add("looking");
+    this.stage.replaceChildren(this.tasks.content(task));
+    this.stage.scrollTop = 0;
+    this.question.replaceChildren("You said ", make("strong", { text, dir: "auto" }), this.kind === "pairs" ? ` to ${task.class}` : "");
+    const forward = this.#makeButton("forward", back > 1 ? `Forward (${count(back)} back)` : "Back to the present", () => this.look(-1), "link");
+    this.reason.replaceChildren(forward);
+    this.desk.announce(`${count(back)} back: ${text}`);
+  }
+
+  #returnToNow() {
+    const chosen = [...this.chosen]; // of the example that waits
+    this.#show();
+    this.#setChosen(chosen);
   }
 
   #ask(task) {
@@ -162,6 +187,7 @@ class LabelScreen extends HTMLElement {
   // Answering.
 
   #choose(name) {
+    if (this.back) return this.#answer("answer", name); // which says that this is the past
     if (this.kind !== "multi-label") return this.#answer("answer", name);
     this.chosen.has(name) ? this.chosen.delete(name) : this.chosen.add(name);
     this.#setChosen(this.chosen);
@@ -196,6 +222,7 @@ class LabelScreen extends HTMLElement {
 
   #answer(kind, value = null) {
     const task = this.tasks.current;
+    if (this.back) return this.desk.announce("You are looking back: go forward first, or undo.", true);
     if (!task) return;
     if (!this.tasks.touch()) return this.desk.announce("Welcome back. Others may have taken over: look again.", true);
     const seconds = Math.round(performance.now() - this.shownAt) / 1000;
@@ -279,7 +306,9 @@ class LabelScreen extends HTMLElement {
       none: () => this.#answerNone(),
       broken: () => decide || this.#answer("broken"),
       undo: () => this.undo(),
-      why: () => this.showWhy(),
+      back: () => this.look(1),
+      forward: () => this.look(-1),
+      why: () => this.back || this.showWhy(),
       zoom: () => this.stage.classList.toggle("zoomed"),
       play: () => this.#play(),
     };
