@@ -5,7 +5,8 @@ Rates of the built-in encoders on one core, beside those of the libraries that w
 and SVD; torch with the same EfficientNet-lite0), in CPU seconds; and whole runs of `hedgerow embed` on all cores, with
 the memory of the largest process. The texts are comments (GoEmotions), with words of one put into another until there
 are enough of them; the images are those of CIFAR-10 and CIFAR-100, training and test sets, enlarged to 128 pixels as
-photos are made smaller, saved as PNG. Without `--data`, which names the folder with `goemotions`,
+photos are made smaller, saved as PNG. The parts (`--part core`, `texts`, `images`) have a result each; on a busy
+machine CPU seconds count, and wall seconds are too many. Without `--data`, which names the folder with `goemotions`,
 `cifar-10-batches-py` and `cifar-100-python`, or with `--quick`, made-up words and noise show that the script works.
 
     python benchmarks/embed.py --data FOLDER
@@ -133,7 +134,6 @@ def run(source, out):
         "rows": made.n,
         "width": made.width,
         "wall_seconds": seconds,
-        "rows_per_second": made.n / seconds,
         "worker_peak_rss_bytes": workers.ru_maxrss * 1024,
         "worker_cpu_seconds": workers.ru_utime + workers.ru_stime,
     }
@@ -141,34 +141,54 @@ def run(source, out):
 
 def run_whole(source, out):
     usage = in_fresh_process(run, source, out)
-    return {**usage["result"], "driver_cpu_seconds": usage["cpu"], "driver_peak_rss_bytes": usage["peak_rss_bytes"]}
+    found = {**usage["result"], "driver_cpu_seconds": usage["cpu"], "driver_peak_rss_bytes": usage["peak_rss_bytes"]}
+    return {**found, "rows_per_cpu_second": found["rows"] / (found["worker_cpu_seconds"] + usage["cpu"])}
+
+
+# Parts.
+
+
+def run_core(options, data):
+    """Rates on one core, beside other libraries."""
+    few = CORE_TEXTS // (QUICK if options.quick else 1), CORE_IMAGES // (QUICK if options.quick else 1)
+    results = {
+        "texts on one core": measure_texts(read_texts(data, few[0])),
+        "images on one core": measure_images(read_images(data, few[1])),
+    }
+    save("embed_core", SEED, {"texts": few[0], "images": few[1], "quick": options.quick}, results, options, "embed")
+
+
+def run_texts(options, data):
+    n = TEXTS // (QUICK * 10 if options.quick else 1)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        write_texts(folder / "texts.csv", read_texts(data, n))
+        results = {
+            "a tenth of the texts": run_whole(cut_table(folder / "texts.csv", n // 10), folder / "tenth.npy"),
+            "texts": run_whole(folder / "texts.csv", folder / "texts.npy"),
+        }
+    save("embed_texts", SEED, {"texts": n, "quick": options.quick}, results, options, "embed")
+
+
+def run_images(options, data):
+    n = IMAGES // (QUICK * 10 if options.quick else 1)
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        write_images(folder / "images", read_images(data, n))
+        results = {"images": run_whole(folder / "images", folder / "images.npy")}
+    save("embed_images", SEED, {"images": n, "quick": options.quick}, results, options, "embed")
+
+
+PARTS = {"core": run_core, "texts": run_texts, "images": run_images}
 
 
 def main():
     own = parser(__doc__.partition("\n\n")[0])
     own.add_argument("--data", type=Path, default=None, help="the folder with goemotions and the files of CIFAR")
+    own.add_argument("--part", action="append", choices=PARTS, help="measure this only; may be given several times")
     options = own.parse_args()
-    data = None if options.quick else options.data
-    share = QUICK * 10 if options.quick else 1
-    n_texts, n_images = TEXTS // share, IMAGES // share
-    few = CORE_TEXTS // (QUICK if options.quick else 1), CORE_IMAGES // (QUICK if options.quick else 1)
-    texts, images = read_texts(data, n_texts), read_images(data, n_images)
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        results = {
-            "texts on one core": measure_texts(texts[: few[0]]),
-            "images on one core": measure_images(images[: few[1]]),
-        }
-        write_texts(folder / "texts.csv", texts)
-        write_images(folder / "images", images)
-        del texts, images
-        results["whole runs"] = {
-            "a tenth of the texts": run_whole(cut_table(folder / "texts.csv", n_texts // 10), folder / "tenth.npy"),
-            "texts": run_whole(folder / "texts.csv", folder / "texts.npy"),
-            "images": run_whole(folder / "images", folder / "images.npy"),
-        }
-    settings = {"texts": n_texts, "images": n_images, "core_texts": few[0], "core_images": few[1]}
-    save("embed", SEED, {**settings, "quick": options.quick}, results, options)
+    for part in options.part or PARTS:
+        PARTS[part](options, None if options.quick else options.data)
 
 
 def cut_table(path, n):
