@@ -127,7 +127,7 @@ def measure_images(images):
 def run(source, out):
     """One run of `embed` on all cores; the memory of its workers, too."""
     began = time.perf_counter()
-    made = hr.embed(source, out)
+    made = hr.embed(source, out, engine="auto")
     seconds = time.perf_counter() - began
     workers = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
