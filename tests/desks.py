@@ -3,6 +3,7 @@
 import csv
 import http.client
 import json
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -49,11 +50,12 @@ class Reply:
 
 @dataclass
 class Caller:
-    """A person without a browser. cookie: empty until they have come in."""
+    """A person without a browser. cookie: empty until they have come in. trust: a certificate to expect."""
 
     address: str
     cookie: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    trust: Path | None = None
 
     @property
     def place(self) -> str:
@@ -63,7 +65,7 @@ class Caller:
     def send(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Reply:
-        connection = http.client.HTTPConnection(self.place, timeout=60)
+        connection = self._connect()
         given = {"cookie": self.cookie} if self.cookie else {}
         connection.request(method, path, body, {**given, **self.headers, **(headers or {})})
         response = connection.getresponse()
@@ -72,13 +74,19 @@ class Caller:
         connection.close()
         return reply
 
+    def _connect(self) -> http.client.HTTPConnection:
+        if self.trust is None:
+            return http.client.HTTPConnection(self.place, timeout=60)
+        context = ssl.create_default_context(cafile=str(self.trust))
+        return http.client.HTTPSConnection(self.place, timeout=60, context=context)
+
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Reply:
         return self.send("GET", path, headers=headers)
 
     def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Reply:
         """As a page of the desk would: JSON, with the origin of the page."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        given = {"origin": f"http://{self.place}", "content-type": "application/json"}
+        given = {"origin": self.address.rstrip("/"), "content-type": "application/json"}
         return self.send("POST", path, data, {**given, **(headers or {})})
 
     def enter(self, link: str) -> Reply:
@@ -95,8 +103,8 @@ class Caller:
         return reply.json["results"]
 
 
-def open_caller(running: Running, link: str | None = None) -> Caller:
+def open_caller(running: Running, link: str | None = None, **options: Any) -> Caller:
     """Somebody who came in, by default whoever runs the desk."""
-    caller = Caller(running.address)
+    caller = Caller(running.address, **options)
     assert caller.enter(link or running.link).status == 200
     return caller

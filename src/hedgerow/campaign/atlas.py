@@ -16,7 +16,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from hedgerow.campaign import layouts, verdicts
-from hedgerow.campaign.database import Database
+from hedgerow.campaign.database import Database, read_moment
 from hedgerow.campaign.holdings import Holdings
 from hedgerow.campaign.layouts import SIDE, Layout
 from hedgerow.campaign.tables import DISPUTED, GOLD, LIVE
@@ -144,8 +144,7 @@ class Atlas:
     def _mark(self, n: int) -> Marks:
         """Layers and retired rows, read again once anything was said or done."""
         with self._database.read() as connection:
-            newest = "SELECT (SELECT coalesce(max(id), 0) FROM event), (SELECT coalesce(max(id), 0) FROM log)"
-            state = (n, *map(int, connection.execute(sa.text(newest)).one()))
+            state = (n, *read_moment(connection))
             marked = self._marked
             if marked is None or marked.state != state:
                 marked = self._marked = _read_marks(connection, state)

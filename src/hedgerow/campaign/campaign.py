@@ -612,6 +612,11 @@ class Campaign:
         """What there is: the pool, models, batches, tasks, labels, people, files."""
         return summaries.read_status(self._database, self._shelf, self._holdings)
 
+    def moment(self) -> tuple[int, int]:
+        """Two numbers of which one is another once anything was said or done; what was read before may be old then."""
+        with self._database.read() as connection:
+            return db.read_moment(connection)
+
     def outline(self) -> Outline:
         """What hardly ever changes, at once: the kind, the classes, the number of rows."""
         return summaries.read_outline(self._database, self._holdings)

@@ -442,6 +442,13 @@ def refuse_half(connection: sa.Connection) -> None:
         )
 
 
+def read_moment(connection: sa.Connection) -> tuple[int, int]:
+    """Two numbers of which one is another once anything was said or done."""
+    newest = "SELECT (SELECT coalesce(max(id), 0) FROM event), (SELECT coalesce(max(id), 0) FROM log)"
+    event, entry = connection.execute(sa.text(newest)).one()
+    return int(event), int(entry)
+
+
 def last_event(connection: sa.Connection) -> int:
     """The newest event."""
     return int(connection.execute(sa.text("SELECT coalesce(max(id), 0) FROM event")).scalar() or 0)

@@ -17,6 +17,7 @@ from hedgerow.campaign.summaries import Asked
 from hedgerow.desk.cards import Card
 from hedgerow.desk.drawing import Drawing
 from hedgerow.desk.given import Given
+from hedgerow.desk.kept import Kept
 from hedgerow.desk.media import IMAGE, TEXT, Media, cut_text
 from hedgerow.desk.visitors import ADJUDICATE as EXPERT
 from hedgerow.desk.visitors import Visitor
@@ -33,7 +34,7 @@ DECIDE = KINDS[ADJUDICATE]
 class Desk:
     """An open campaign, and where its contents may come from. title: what pages call it. drawing: of its map.
 
-    card: how examples are shown, if a template says so.
+    card: how examples are shown, if a template says so. curves: what CURVES shows.
     """
 
     campaign: Campaign
@@ -42,6 +43,7 @@ class Desk:
     lease: float = LEASE_SECONDS
     drawing: Drawing = field(default_factory=Drawing)
     card: Card | None = None
+    curves: Kept = field(default_factory=Kept)
 
 
 def describe(desk: Desk, visitor: Visitor, _given: Given) -> dict[str, Any]:

@@ -116,7 +116,8 @@ class Running:
             stack.callback(self._socket.close)
             self._server = _make_server(campaign, settings, self._visitors, media, card, self.port)
             stack.pop_all()
-        self._visitors.note_port(self.port)
+        if settings.port is not None or self._visitors.port is None:  # else it is that of a desk that runs already
+            self._visitors.note_port(self.port)
         self._links = [(one, self._visitors.invite(one, renew=settings.new_links)) for one in list(people)[1:]]
         self._thread = threading.Thread(target=self._run, name="hedgerow-desk", daemon=True)
         self._thread.start()

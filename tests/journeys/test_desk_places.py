@@ -1,0 +1,118 @@
+"""The desk in other places: behind a certificate, on PostgreSQL, and twice over one campaign."""
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import desks
+import postgres
+from desks import Caller, open_caller
+from hedgerow import Campaign
+from rooms import open_room
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+TEXTS = [f"text {row}" for row in range(40)]
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1 and its key, made by openssl just now."""
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=desk"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*command, *names], check=True, capture_output=True)
+    return cert, key
+
+
+def test_people_label_over_tls(tmp_path: Path, certificate: tuple[Path, Path], browser: "Browser") -> None:
+    cert, key = certificate
+    with desks.begin(tmp_path, TEXTS, clusters=None) as campaign:
+        campaign.next(20, strategy="random")
+        with open_room(browser, campaign, tls_cert=cert, tls_key=key, annotators="ana") as room:
+            assert room.running.address.startswith("https://127.0.0.1:")
+            caller = Caller(room.running.address, trust=cert)
+            reply = caller.enter(room.running.links["ana"])
+            assert "secure" in reply.headers["set-cookie"].lower()
+            assert caller.get("/api/me").json["person"] == "ana"
+            with pytest.raises(OSError, match=r".*"):  # whoever speaks no TLS learns nothing
+                Caller(room.running.address).get("/")
+            visit = room.enter(ignore_https_errors=True)  # chromium does not know who made the certificate
+            visit.wait()
+            visit.press("1", "2", "Backspace", "3")
+            visit.saved()
+        assert Counter(campaign.votes()["value"].tolist()) == {"cat": 1, "fox": 1}
+
+
+def test_the_desk_on_postgresql(tmp_path: Path, server: postgres.Server, browser: "Browser") -> None:
+    url = server.create("desk")
+    with desks.begin(tmp_path, TEXTS, holdout=6, database=url) as campaign:
+        campaign.next(20, answers=2)
+        with open_room(browser, campaign, annotators="ana,ben,eva:adjudicate") as room:
+            for name, key in (("ana", "1"), ("ben", "2")):
+                visit = room.enter(name)
+                for _ in range(10):
+                    visit.wait()
+                    visit.press(key)
+                visit.press("Backspace", "3")
+                visit.saved()
+            assert len(campaign.votes()["value"]) == 20
+            visit = room.enter()
+            visit.wait()
+            visit.press("g", "b")
+            visit.page.wait_for_selector("text=20 of 20")
+            for letter, what in (("c", "table"), ("m", "canvas"), ("v", ".figures"), ("p", "table")):
+                visit.press("g", letter)
+                visit.page.wait_for_selector(f"main {what}")
+            eva = open_caller(room.running, room.running.links["eva"])
+            disputed = campaign.status().disputed
+            assert len(eva.post("/api/claim", {"decide": True}).json["tasks"]) == disputed
+
+
+def test_two_desks_share_links_sessions_and_tasks(tmp_path: Path) -> None:
+    with desks.begin(tmp_path, TEXTS, clusters=None) as campaign, Campaign.open(campaign.folder) as same:
+        campaign.next(40, strategy="random")
+        with (
+            desks.serve(campaign, annotators="ana", port=None) as one,
+            desks.serve(same, annotators="ana,ben", port=None) as other,
+        ):
+            assert one.port != other.port
+            ana = open_caller(other, one.links["ana"])  # a link that the other desk made
+            assert "ana" not in other.links
+            ben = open_caller(other, other.links["ben"])
+            owner = open_caller(one)
+            there = Caller(one.address, ana.cookie.replace(str(other.port), str(one.port)))
+            assert there.get("/api/me").json["person"] == "ana"
+            claims = [who.post("/api/claim", {"n": 8}).json["tasks"] for who in (there, ben, owner)]
+            tasks = [task["task"] for claimed in claims for task in claimed]
+            assert min(map(len, claims)) > 0
+            assert len(set(tasks)) == len(tasks)
+            assert ana.post("/api/leave", {}).status == 200
+            assert there.get("/api/me").status == 401
+            assert owner.get("/api/me").status == ben.get("/api/me").status == 200
+        with desks.serve(campaign, annotators="ana,ben", port=None) as again:
+            assert again.port == one.port  # that of the desk that began first
+            assert again.links == {}
+            assert open_caller(again, one.links["ana"]).get("/api/me").status == 200
+            assert open_caller(again, other.links["ben"]).get("/api/me").status == 200
+
+
+def test_curves_are_worked_out_again_once_anything_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with desks.begin(tmp_path, TEXTS, holdout=6) as campaign:
+        read, calls = Campaign.budget, []
+        monkeypatch.setattr(Campaign, "budget", lambda self: calls.append(1) or read(self))
+        with desks.serve(campaign) as running:
+            caller = open_caller(running)
+            first = caller.get("/api/curves").json
+            assert caller.get("/api/curves").json == first
+            assert len(calls) == 1
+            (task,) = campaign.claim("ana", 1)
+            campaign.answer("ana", task.task, "cat")
+            assert caller.get("/api/curves").json != first
+            assert len(calls) == 2
+            campaign.set_budget(labels=100)
+            assert caller.get("/api/curves").json["budget"]["limit"] == 100
