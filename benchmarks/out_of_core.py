@@ -1,6 +1,6 @@
 """Goal: pools larger than memory, clustered on one machine in shards: time, memory, disk and bytes moved by size.
 
-    python benchmarks/out_of_core.py --rows 1000000 --scratch DIR       one size: 1000000 to 100000000
+    python benchmarks/out_of_core.py                                    a million rows
     python benchmarks/out_of_core.py --rows 100000000 --scratch DIR     the same command again continues a run
 
 Pools of `pools.py`, 64 dimensions in float16, written as files of a million rows; cosine distance, cut at an average
@@ -14,6 +14,7 @@ largest, without the pool. Bytes are those of system calls, and of mapped files 
 import json
 import math
 import os
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,6 +28,7 @@ SEED, WIDTH, AVERAGE_SIZE = 0, 64, 10
 LEAST_ROWS, MOST_ROWS = 250_000, 2_000_000
 NAMES = {1_000_000: "1m", 3_000_000: "3m", 10_000_000: "10m", 30_000_000: "30m", 100_000_000: "100m"}
 LOOK_SECONDS = 5.0
+SCRATCH = Path(tempfile.gettempdir()) / "hedgerow-out-of-core"
 
 
 def choose_shard(n):
@@ -123,7 +125,7 @@ def add_tasks(work):
 def main():
     options = parser(__doc__)
     options.add_argument("--rows", type=int, default=1_000_000)
-    options.add_argument("--scratch", type=Path, required=True, help="a folder with room for four times the pool")
+    options.add_argument("--scratch", type=Path, default=SCRATCH, help="a folder with room for six times the pool")
     options.add_argument("--engine", default="processes:2")
     options = options.parse_args()
     n = 60_000 if options.quick else options.rows
