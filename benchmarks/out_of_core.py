@@ -107,10 +107,10 @@ def add_tasks(work):
     def total(key):
         return sum(tally.total(key) for tally in tallies)
 
-    by_task = {}
-    for tally in tallies:
-        name = tally.begin["task"]
-        by_task[name] = by_task.get(name, 0) + tally.total("cpu")
+    def by_task(key):
+        names = dict.fromkeys(tally.begin["task"] for tally in tallies)
+        return {name: sum(one.total(key) for one in tallies if one.begin["task"] == name) for name in names}
+
     return {
         "tasks": sum(len(tally.done) for tally in tallies),
         "tasks_cpu_seconds": total("cpu"),
@@ -118,7 +118,9 @@ def add_tasks(work):
         "read_bytes": total("read"),
         "written_bytes": total("written"),
         "from_disk_bytes": total("from_disk"),
-        "cpu_seconds_by_task": by_task,
+        "cpu_seconds_by_task": by_task("cpu"),
+        "read_bytes_by_task": by_task("read"),
+        "written_bytes_by_task": by_task("written"),
     }
 
 

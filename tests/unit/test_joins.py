@@ -1,6 +1,6 @@
 """Inputs with ids are joined by id, whatever their order; the batch is the same by id."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +228,28 @@ def test_id_columns_by_name():
         hr.select("cluster-margin", K, clusters=clusters, margins=margins, id_column="wrod")
     with pytest.raises(hr.InputError, match="no named columns"):
         hr.select("margin", K, margins=np.zeros(N), id_column="word")
+
+
+@pytest.mark.parametrize("name", ["cluster-margin", "margin", "stochastic-margin"])
+def test_shards_select_as_arrays(tmp_path, name):
+    """Margins and clusters in folders of files, with ties at the threshold that fall in several shards."""
+    rng = np.random.default_rng(3)
+    n, edges = 50_000, [0, 1, 12_345, 12_345, 30_000, 50_000]
+    given = {"margins": rng.integers(0, 500, n).astype(np.float32) / 500, "clusters": rng.integers(0, 5000, n)}
+    columns = {"margins": "margin", "clusters": "cluster"}
+    for shard, (lo, hi) in enumerate(pairwise(edges)):
+        for key, values in given.items():
+            for form in ("npy", "parquet"):
+                (tmp_path / form / key).mkdir(parents=True, exist_ok=True)
+            np.save(tmp_path / "npy" / key / f"{shard}.npy", values[lo:hi])
+            table = pa.table({columns[key]: values[lo:hi]})
+            pq.write_table(table, tmp_path / "parquet" / key / f"{shard}.parquet")
+    labeled = np.arange(0, n, 9)
+    expected = hr.select(name, 1000, **given, labeled=labeled, seed=4)
+    for form in ("npy", "parquet"):
+        paths = {key: str(tmp_path / form / key) for key in given}
+        found = hr.select(name, 1000, **paths, labeled=labeled, seed=4)
+        assert found.rows.tolist() == expected.rows.tolist()
 
 
 # Pairs
