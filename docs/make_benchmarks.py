@@ -9,19 +9,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from generated import FIGURES, frame
-from hedgerow.report import draw_curves
 from marks import fill
 
 HERE = Path(__file__).resolve().parent
 BENCHMARKS = HERE.parent / "benchmarks"
 PAGE = HERE / "benchmarks.md"
-FIGURE = "out-of-core.svg"
-SIZED = ("cpu_seconds", "wall_seconds", "driver_peak_bytes", "task_peak_bytes", "pool_bytes", "disk_bytes",
-         "written_bytes")  # fmt: skip
 WIDEST = 12  # columns that a page has room for
 INTRODUCTION = """# Benchmarks
 
@@ -37,49 +29,7 @@ and the scripts' docstrings. Each section names the day and the commit of its ru
 def text() -> str:
     """The page."""
     names = sorted(path.stem for path in (BENCHMARKS / "results").glob("*.json"))
-    return INTRODUCTION + "\n".join([*map(section, map(read, names)), compare_sizes()])
-
-
-def read_sizes() -> list[dict[str, Any]]:
-    """The results of benchmarks/out_of_core.py, by size."""
-    names = [path.stem for path in (BENCHMARKS / "results").glob("out_of_core_*.json")]
-    return sorted(map(read, names), key=lambda result: result["settings"]["n"])
-
-
-def compare_sizes() -> str:
-    """What pools larger than memory cost by size, how that grows, and what a billion rows would take."""
-    found = read_sizes()
-    sizes = np.array([result["settings"]["n"] for result in found])
-    cpu = np.array([result["results"]["cpu_seconds"] for result in found])
-    slope = fit_slope(sizes, cpu)
-    billion = cpu[-1] * (1e9 / sizes[-1]) ** slope / 3600
-    records = [
-        {"rows": result["settings"]["n"], "shards": result["settings"]["shards"]}
-        | {key: result["results"][key] for key in SIZED}
-        | {"violations": f"{result['results']['violations']} of {result['results']['sampled']:,}"}
-        for result in found
-    ]
-    return (
-        "## Out of core, by size\n\nThe results of out_of_core together. CPU time grows with the power "
-        f"{slope:.2f} of the number of rows, from {sizes[0]:,} to {sizes[-1]:,} rows. By that a billion rows would "
-        f"take {billion:,.0f} hours of one core, or {billion / 64:.1f} hours on 64 workers that never wait.\n\n"
-        f"![CPU seconds per million rows](figures/{FIGURE})\n\n{table(records)}"
-    )
-
-
-def fit_slope(sizes: npt.NDArray[Any], cost: npt.NDArray[Any]) -> float:
-    """The power of the size that the cost grows with."""
-    return float(np.polyfit(np.log(sizes), np.log(cost), 1)[0])
-
-
-def draw_sizes() -> str:
-    """CPU seconds per million rows, of all and of the merges, which search for neighbors too."""
-    points = []
-    for result in read_sizes():
-        n, cost = result["settings"]["n"], result["results"]
-        points += [("all", n, cost["cpu_seconds"] / n * 1e6, None)]
-        points += [("searching and merging shards", n, cost["cpu_seconds_by_task"]["merge_shard"] / n * 1e6, None)]
-    return frame(draw_curves(points, x="rows", y="CPU seconds per million rows", log=True))
+    return INTRODUCTION + "\n".join(map(section, map(read, names)))
 
 
 def read(name: str) -> dict[str, Any]:
@@ -203,7 +153,6 @@ def digits(value: float) -> str:
 def main() -> None:
     """Write the generated page, refresh the others."""
     PAGE.write_text(text())
-    (FIGURES / FIGURE).write_text(draw_sizes())
     for page in [*HERE.parent.glob("*.md"), *HERE.rglob("*.md")]:
         page.write_text(fill(page.read_text()))
 

@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tree
 
@@ -18,6 +19,7 @@ import make_cli
 import make_regimes
 import make_results
 import make_savings
+import make_sizes
 import make_theory
 import marks
 
@@ -30,6 +32,7 @@ GENERATED = {
     "savings.md": make_savings,
     "regimes.md": make_regimes,
     "campaign.md": make_campaign,
+    "distributed.md": make_sizes,
 }
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # A measured quantity needs a result file behind it, named in a comment (CONTRIBUTING.md says how).
@@ -140,6 +143,13 @@ def test_no_page_installs_the_unpublished_package_by_name(page):
 @pytest.mark.parametrize("name", GENERATED)
 def test_generated_pages_are_fresh(name):
     assert (ROOT / "docs" / name).read_text() == GENERATED[name].text(), "run `make docs` and commit what it writes"
+
+
+def test_costs_by_size_are_drawn_and_extended_as_fitted():
+    assert (make_sizes.FIGURES / make_sizes.FIGURE).read_text() == make_sizes.draw_sizes()
+    sizes = np.array([1e6, 3e6, 1e7])
+    assert make_sizes.fit_slope(sizes, 5 * sizes**1.25) == pytest.approx(1.25)
+    assert make_sizes.extend(sizes, 5 * sizes**1.25, 1e9) == pytest.approx(5 * 1e9**1.25)
 
 
 def test_the_walk_through_a_campaign_is_the_example():

@@ -145,6 +145,11 @@ def test_labels_of_a_logarithmic_axis_do_not_overlap():
     assert shown == [True, False, True, False, True, True, True]
 
 
+def test_a_logarithmic_y_axis_has_whole_powers() -> None:
+    figure = draw_curves([("one", 1.0, 30.0, None), ("one", 10.0, 40_000.0, None)], log=True, log_y=True)
+    assert [f">{power:,}<" in figure for power in (100, 1_000, 10_000)] == [True, True, True]
+
+
 def test_bands_between_two_ends_shares_as_percentages_and_another_first_color() -> None:
     figure = draw_curves([("one", 1.0, 0.5, (0.2, 0.6)), ("one", 2.0, 0.6, (0.5, 0.8))], percent=True, first=2)
     assert "50 %" in figure

@@ -55,13 +55,14 @@ def draw_curves(
     x: str = "labels",
     y: str = "accuracy",
     log: bool = False,
+    log_y: bool = False,
     percent: bool = False,
     first: int = 0,
 ) -> str:
     """Curves as inline SVG: one line per series through its points, with a band of one error on either side or between
     two ends.
 
-    x, y: the titles of the axes. log: a logarithmic x axis. percent: shares on the y axis as percentages.
+    x, y: the titles of the axes. log, log_y: a logarithmic x or y axis. percent: shares on the y axis as percentages.
     first: the place in `SERIES` of the first color; there are at most as many series as colors from there on.
     """
     from matplotlib import rc_context
@@ -75,6 +76,9 @@ def draw_curves(
         axes = figure.add_subplot()
         for number, name in enumerate(series):
             _draw_curve(axes, [point for point in points if point[0] == name], first + number)
+        if log_y:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         if log:
             axes.set_xscale("log")
             axes.minorticks_off()
