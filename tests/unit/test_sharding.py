@@ -243,11 +243,45 @@ def test_what_shards_cannot_do(path: Path, tmp_path: Path) -> None:
         hr.cluster(path, method="certified", shard_rows=0)
     with pytest.raises(InputError, match="shard_rows goes with"):
         hr.cluster(path, method="multiround", shard_rows=100)
+
+
+def test_rows_of_zeros_are_clusters_of_their_own(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in one process; also with exact neighbors, and if what is left fits in one shard."""
+    points = draw_groups(np.random.default_rng(5), 700)
+    points[:5] = points[[100, 400, 699]] = 0
+    np.save(tmp_path / "pool.npy", points)
+    given: dict[str, Any] = {"zeros": "singletons", "threshold": 0.1, "slack": 1}
+    expected = hr.cluster(points, method="exact", zeros="singletons", threshold=0.1)
+    monkeypatch.setattr(sharding, "choose_pairs", compare_all)
+    for rows in (120, 695):
+        found = hr.cluster(tmp_path / "pool.npy", method="certified", **given, shard_rows=rows)
+        np.testing.assert_array_equal(found.labels, expected.labels)
+        assert found.centroids is not None
+        assert expected.centroids is not None
+        np.testing.assert_allclose(found.centroids.means, expected.centroids.means, atol=1e-6)
+        np.testing.assert_array_equal(np.isinf(found.centroids.spread), np.isinf(expected.centroids.spread))
+    with pytest.raises(InputError, match="8 all-zero rows"):
+        hr.cluster(tmp_path / "pool.npy", **GIVEN)
+
+
+def test_an_average_size_counts_rows_of_zeros(path: Path, engines: Callable[[str], Engine], tmp_path: Path) -> None:
     points = np.load(path)
-    points[7] = 0
-    np.save(tmp_path / "zeros.npy", points)
-    with pytest.raises(InputError, match="all-zero rows"):
-        hr.cluster(tmp_path / "zeros.npy", **GIVEN, zeros="singletons")
+    points[60:90] = 0
+    np.save(tmp_path / "pool.npy", points)
+    found = hr.cluster(tmp_path / "pool.npy", **GIVEN, zeros="singletons")
+    assert found.n_clusters <= N // 8
+    assert (np.bincount(found.labels)[found.labels[60:90]] == 1).all()
+    again = hr.cluster(tmp_path / "pool.npy", **GIVEN, zeros="singletons", engine=engines("processes:2"))
+    assert_same(again, found)
+    with pytest.raises(InputError, match="cannot be reached: 30 of 5,000 rows are all zero"):
+        hr.cluster(tmp_path / "pool.npy", **{**GIVEN, "average_size": 500}, zeros="singletons")
+
+
+def test_a_folder_can_be_moved(path: Path, expected: hr.Clusters, tmp_path: Path) -> None:
+    killing.kill_driver(path, tmp_path / "work", "serial", 8, f"{{'shard_rows': {ROWS}}}")
+    (tmp_path / "work").rename(tmp_path / "moved")
+    assert_same(hr.cluster(path, **GIVEN, workdir=tmp_path / "moved"), expected)
+    assert not (tmp_path / "work").exists()
 
 
 def test_sums_by_shard_are_the_means(path: Path, expected: hr.Clusters, tmp_path: Path) -> None:

@@ -378,33 +378,36 @@ class Site:
         matrix = self.matrix if is_whole and self.matrix.list_files() else None
         return open_workers(self.engine, self.folder, matrix, vectors, self.threads)
 
-    def open_shards(self, vectors: Vectors, method: Method) -> Shards | None:
-        """Shards of the pool, if the method has them and the pool is larger than one."""
+    def open_shards(self, vectors: Vectors, method: Method, zero_rows: npt.NDArray[np.int64]) -> Shards | None:
+        """Shards of the pool without its rows of zeros, if the method has them and the pool is larger than one."""
         rows = getattr(method, "shard_rows", None)
-        if rows is None or len(vectors) <= rows:
+        if rows is None or len(vectors) - len(zero_rows) <= rows:
             return None
         if not self.matrix.list_files():
             raise InputError(
                 "shard_rows reads the pool from files: pass the path of .npy or Parquet files, not what is in memory"
             )
         workers = open_workers(self.engine, self.folder, self.matrix, vectors, self.threads)
-        return Shards(workers, rows, self.folder / "shards")
+        return Shards(workers, rows, self.folder / "shards", zero_rows)
 
 
 def cluster_points(site: Site, metric: str, method: Method, job: hac.Job, zeros: str, centroids: bool) -> Clusters:
     """The clusters of a pool, for the metrics that have centroids. The points are checked here, in one pass."""
-    is_large = getattr(method, "shard_rows", None) is not None
+    is_large = site.matrix.n > (getattr(method, "shard_rows", None) or site.matrix.n)
     vectors, zero_rows = survey_rows(site.matrix.view() if is_large else site.matrix.array(), metric, job.team)
-    if len(zero_rows) and (zeros == "refuse" or is_large):
+    if len(zero_rows) and zeros == "refuse":
         refuse_zeros(zero_rows)
-    shards = site.open_shards(vectors, method)
+    shards = site.open_shards(vectors, method, zero_rows)
     job = replace(job, workers=site.open_workers(vectors, not len(zero_rows)), shards=shards)
-    made = cut_nonzero(vectors, zero_rows, method, job) if len(zero_rows) else cut_pool(vectors, method, job)
+    leave_room(job.cut, len(vectors), len(zero_rows))
+    is_apart = len(zero_rows) and shards is None
+    made = cut_nonzero(vectors, zero_rows, method, job) if is_apart else cut_pool(vectors, method, job)
     if not centroids:
         return made
-    if shards is not None:
-        return replace(made, centroids=assignment.gather_on_shards(vectors, made.labels, shards))
-    found = assignment.gather_centroids(vectors, made.labels, job.team)
+    if shards is None:
+        found = assignment.gather_centroids(vectors, made.labels, job.team)
+    else:
+        found = assignment.gather_on_shards(vectors, made.labels, shards)
     found.spread[made.labels[zero_rows]] = np.inf  # no point is near to a cluster without a direction
     return replace(made, centroids=found)
 

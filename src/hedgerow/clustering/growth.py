@@ -274,7 +274,7 @@ def save_state(checkpoints: Checkpoints, state: State) -> None:
     numbers: dict[str, Any] = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before", "duplicates")}
     arrays: dict[str, npt.NDArray[Any]] = {}
     if isinstance(state.active, Parts):
-        numbers["parts"] = asdict(state.active)
+        numbers["parts"] = asdict(state.active) | {"folder": checkpoints.name_within(state.active.folder)}
     else:
         arrays |= {f"active-{name}": array for name, array in vars(state.active).items()}
     arrays |= {f"log-{name}": array for name, array in vars(state.log).items()}
@@ -294,6 +294,6 @@ def load_state(checkpoints: Checkpoints) -> State | None:
     if parts is None:
         active = Active(**{name.removeprefix("active-"): arrays[name] for name in arrays if name.startswith("active-")})
     else:
-        active = Parts(parts["folder"], parts["name"], tuple(parts["counts"]))
+        active = Parts(checkpoints.find_within(parts["folder"]), parts["name"], tuple(parts["counts"]))
     log = Log(**{name.removeprefix("log-"): arrays[name] for name in arrays if name.startswith("log-")})
     return State(active, log, **{**numbers, "search": Search(**numbers["search"])}, doubtful=arrays["doubtful"])

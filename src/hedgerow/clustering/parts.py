@@ -80,7 +80,7 @@ def load_slices(stem: Path, name: str, slices: Iterable[slice]) -> list[Array]:
         for one in slices:
             held = np.empty((one.stop - one.start, *shape[1:]), dtype)
             file.seek(first + one.start * width)
-            if file.readinto(held.reshape(-1).view(np.uint8)) != held.nbytes:
+            if file.readinto(held.reshape(-1).view(np.uint8).data) != held.nbytes:
                 raise ValueError("it is shorter than its header says")
             taken.append(held)
         return taken

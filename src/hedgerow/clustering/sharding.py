@@ -21,7 +21,7 @@ that of average linkage; otherwise it depends on the size of shards, because a m
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +78,15 @@ Report = Callable[[float], None]
 class Shards:
     """Where and how large: the workers, the most rows of a shard, and the folder of the run's shards.
 
-    The folder holds `base` (the pool's distinct rows by shard), the clusters after the last round, and the files of the
+    left_out: rows of the pool that are in no shard, because they are zero and have no direction; they never merge. The
+    folder holds `base` (the pool's distinct rows by shard), the clusters after the last round, and the files of the
     round at work, which are removed when it is done.
     """
 
     workers: Workers
     rows: int
     folder: Path
+    left_out: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def within(self, name: str) -> "Shards":
         """The same, for another part of the run."""
@@ -93,6 +95,11 @@ class Shards:
     def open_pool(self, n: int) -> Parts:
         """The pool's rows as parts, where no cluster has been made yet."""
         return Parts("", "pool", (n,))
+
+    def find_rows(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The rows of the pool at these places among those that are not left out."""
+        before = self.left_out - np.arange(len(self.left_out))  # rows in shards before each that is left out
+        return places + np.searchsorted(before, places, side="right")
 
     def load(self, parts: Parts) -> Active:
         """Clusters in memory."""
@@ -130,7 +137,7 @@ def merge_shards(
     def report(phase: str) -> Report:
         return lambda done: progress(f"round {turn + 1}, {phase}", done)
 
-    edges = plan_shards(folder, source, vectors, search, shards.rows, team)
+    edges = plan_shards(folder, source, vectors, search, shards, team)
     base["groups"] = edges
     jobs = [{**base, "part": part} for part in range(len(edges) - 1)]
     if not all(_mark(folder, "sorted", part).exists() for part in range(len(jobs))):
@@ -155,20 +162,22 @@ def merge_shards(
     return Merged(active, join_logs([copies, *logs]), any(record["open"] for record in records), len(copies))
 
 
-def plan_shards(folder: Path, source: Parts, vectors: Vectors, search: Search, rows: int, team: Team) -> list[int]:
+def plan_shards(
+    folder: Path, source: Parts, vectors: Vectors, search: Search, shards: Shards, team: Team
+) -> list[int]:
     """Train the coarse centers, and cut them into ranges of about so many rows: the edges of the ranges."""
     path = folder / "plan.json"
 
     def plan() -> Record:
-        n = len(source)
+        n = len(source) if source.folder else len(source) - len(shards.left_out)
         count = max(1, round((n / CELL) ** (2 / 3)))
         rng = np.random.default_rng([search.seed, n])
         chosen = np.sort(rng.choice(n, min(n, SAMPLE * count), replace=False))
-        sample = source.take("means", chosen) if source.folder else vectors.take(chosen)
+        sample = source.take("means", chosen) if source.folder else vectors.take(shards.find_rows(chosen))
         centers = cells.train_centers(sample, count, rng, team)
         save_centers(folder, centers)
         weights = np.bincount(cells.assign_cells(sample, centers, team), minlength=len(centers.fine))
-        targets = np.linspace(0, len(sample), max(1, -(-n // rows)) + 1)[1:-1]
+        targets = np.linspace(0, len(sample), max(1, -(-n // shards.rows)) + 1)[1:-1]
         inner = 1 + np.searchsorted(np.cumsum(weights), targets)
         return {"edges": sorted({0, len(weights), *np.minimum(inner, len(weights)).tolist()})}
 
@@ -221,7 +230,8 @@ def gather_shards(
 ) -> Parts:  # fmt: skip
     """Clusters from the labels of all rows, with means computed from the points. point: a point of each cluster.
 
-    measure: what `half` is the mean of, "half" of the vectors or their "norm" (`measure_half`).
+    measure: what `half` is the mean of, "half" of the vectors or their "norm" (`measure_half`). Clusters of rows that
+    are left out are left out, unless the measure is "norm": then their means are 0.
     """
     folder, after = shards.folder / f"sums-{name}", shards.folder / f"clusters-{name}"
     parts = len(list((shards.folder / "base").glob("sorted-*.starts.npy")))
@@ -231,9 +241,9 @@ def gather_shards(
     base: Job = {"folder": str(folder), "home": str(shards.folder / "base"), "after": str(after), "edges": edges,
                  "dtype": np.dtype(dtype).name, "measure": measure, "parts": parts}  # fmt: skip
     shards.workers.map(sum_shard, [{**base, "part": part} for part in range(parts)])
-    shards.workers.map(join_sums, [{**base, "part": part} for part in range(len(edges) - 1)])
+    records = shards.workers.map(join_sums, [{**base, "part": part} for part in range(len(edges) - 1)])
     remove_folder(folder)
-    return Parts(str(after), "active", tuple(np.diff(edges).tolist()))
+    return Parts(str(after), "active", tuple(int(record["clusters"]) for record in records))
 
 
 def _mark(folder: Path | str, name: str, part: int) -> Path:
@@ -268,9 +278,11 @@ def scatter_rows(job: Job) -> Record:
 def read_pool(job: Job, centers: cells.Centers, team: Team) -> tuple[Columns, npt.NDArray[np.int32]]:
     """Some of the pool's rows, with a hash of each, and their coarse groups."""
     start, stop = int(job["start"]), int(job["stop"])
-    vectors = held().read(start, stop, job["dtype"])
+    vectors, point = held().read(start, stop, job["dtype"]), np.arange(start, stop)
+    if vectors.metric == "cosine" and not (has_direction := vectors.raw.any(axis=1)).all():
+        vectors, point = replace(vectors, raw=vectors.raw[has_direction]), point[has_direction]
     group, hashes = assign_rows(vectors, centers, team)
-    return {"rows": vectors.raw, "point": np.arange(start, stop), "hash": hashes}, group
+    return {"rows": vectors.raw, "point": point, "hash": hashes}, group
 
 
 def read_clusters(job: Job, centers: cells.Centers, team: Team) -> tuple[Columns, npt.NDArray[np.int32]]:
@@ -456,10 +468,13 @@ def join_sums(job: Job) -> Record:
             for name, column in held_sums.items():
                 into = total.setdefault(name, np.zeros((hi - lo, *column.shape[1:]), column.dtype))
                 into[place] += column
-        means = (total["sums"] / total["size"][:, None]).astype(dtype)
-        half = (total["half"] / total["size"]).astype(dtype)
+        size = np.maximum(total["size"], 1)
+        means, half = (total["sums"] / size[:, None]).astype(dtype), (total["half"] / size).astype(dtype)
         point = np.array(map_column(name_part(folder, "all", 0), "point")[lo:hi])
-        save_columns(stem, {"point": point, "means": means, "half": half, "size": total["size"]})
-        return {"clusters": hi - lo}
+        columns = {"point": point, "means": means, "half": half, "size": total["size"]}
+        if job["measure"] == "half" and not (in_shards := total["size"] > 0).all():
+            columns = {name: column[in_shards] for name, column in columns.items()}
+        save_columns(stem, columns)
+        return {"clusters": len(columns["point"])}
 
     return run_once(stem.with_suffix(".json"), work)

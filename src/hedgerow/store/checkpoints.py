@@ -58,6 +58,14 @@ class Checkpoints:
         if path is not None:
             path.unlink(missing_ok=True)
 
+    def name_within(self, path: str) -> str:
+        """A path inside the folder by its name there, so that the folder can be moved; an empty one stays empty."""
+        return path if self.folder is None or not path else str(Path(path).relative_to(self.folder.absolute()))
+
+    def find_within(self, name: str) -> str:
+        """The path that `name_within` was given, wherever the folder is now."""
+        return name if self.folder is None or not name else str(self.folder.absolute() / name)
+
     def _name(self, name: str) -> Path | None:
         return None if self.folder is None else self.folder / f"{self.prefix}{name}.npz"
 
