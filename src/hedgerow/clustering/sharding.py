@@ -162,9 +162,7 @@ def merge_shards(
     return Merged(active, join_logs([copies, *logs]), any(record["open"] for record in records), len(copies))
 
 
-def plan_shards(
-    folder: Path, source: Parts, vectors: Vectors, search: Search, shards: Shards, team: Team
-) -> list[int]:
+def plan_shards(folder: Path, source: Parts, vectors: Vectors, search: Search, shards: Shards, team: Team) -> list[int]:
     """Train the coarse centers, and cut them into ranges of about so many rows: the edges of the ranges."""
     path = folder / "plan.json"
 
