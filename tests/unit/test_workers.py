@@ -91,10 +91,15 @@ def test_clusters_have_the_same_bits(
     ],
     ids=lambda given: f"{given['method']}-{given.get('metric', 'cosine')}",
 )
-def test_every_method_has_the_same_bits(given: Any, engines: Callable[[str], Engine], path: Path) -> None:
-    alone, found = hr.cluster(path, **given), hr.cluster(path, **given, engine=engines("processes:2"))
+def test_every_method_has_the_same_bits(
+    given: Any, engines: Callable[[str], Engine], path: Path, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    alone, found = hr.cluster(path, **given), hr.cluster(path, **given, engine=engines("processes:2"), workdir=work)
     assert found.labels.tobytes() == alone.labels.tobytes()
     assert found.threshold == alone.threshold
+    assert ("join_rows" in list_tasks(work)) == (given["method"] == "assign")
+    assert not list(work.glob("join-*"))
 
 
 @pytest.mark.parametrize("form", ["float16", "folder", "parquet", "array", "zeros"])

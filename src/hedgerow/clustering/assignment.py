@@ -27,8 +27,10 @@ from hedgerow.clustering import cells, hac
 from hedgerow.clustering.dendrogram import Dendrogram
 from hedgerow.clustering.growth import FINEST, ROUNDING
 from hedgerow.clustering.methods import Assign, Certified
+from hedgerow.clustering.parts import Record, load_column, load_slices, name_part, remove_folder, run_once, save_columns
 from hedgerow.clustering.sharding import Shards, gather_shards
 from hedgerow.clustering.vectors import BLOCK, Vectors, average_groups, measure_half, open_vectors
+from hedgerow.clustering.workers import Job, Workers, held
 from hedgerow.engines import Engine
 from hedgerow.errors import InputError
 from hedgerow.kernels import centroids as kernels
@@ -38,12 +40,15 @@ from hedgerow.pool import Ids, Matrix
 from hedgerow.progress import Progress, ignore
 from hedgerow.shards import Arrays, count_rows, map_ranges, open_shards
 from hedgerow.store import atomic_write
+from hedgerow.store.checkpoints import fingerprint
 
 FEW = 8_192  # up to this many centroids, every point is compared with all
 PROBES = 8  # cells whose centroids a point is compared with; docs/scaling.md has what that misses
 COLUMNS = 2_048  # centroids per matrix product
 SAMPLE = 4_096  # points that decide where to cut the subset: enough to estimate a share of a tenth to 5%
 CUTS = 10  # cuts of the subset that are tried
+INDEX = "centroids.npz"
+JOINED = ("nearest", "distances")  # columns
 
 Rows = npt.NDArray[np.int64]
 
@@ -136,7 +141,10 @@ def cluster_subset(vectors: Vectors, method: Assign, job: hac.Job) -> tuple[npt.
         limit = cut_subset(tree, vectors, gather, rest, most, job.seed, team)
     labels = tree.cut(threshold=limit)
     centroids = gather(labels)
-    nearest, distance = find_nearest(vectors, centroids, team, rest, progress=job.progress)
+    if job.workers is None or job.workers.source.matrix is None or not len(rest) or not len(centroids):
+        nearest, distance = find_nearest(vectors, centroids, team, rest, progress=job.progress)
+    else:
+        nearest, distance = find_nearest_by(job.workers, centroids, team, rest, job.progress)
     if most is not None and len(rest):
         limit = find_reach(distance, most - len(centroids))
     out = np.empty(n, np.int64)
@@ -282,7 +290,7 @@ def find_nearest_on(
     settings = {"metric": metric, "factor": centroids.factor, "rows": count_rows(matrix, BLOCK)}
     data: list[npt.NDArray[Any]] = [centroids.means, centroids.spread, centroids.center]
     with open_shards(engine, workdir, matrix, settings, data) as (opened, folder):
-        path = folder / "centroids.npz"
+        path = folder / INDEX
         if not path.exists():
             with use_team(threads) as team:
                 index_centroids(centroids, team).save(path)
@@ -290,6 +298,44 @@ def find_nearest_on(
         compute = NearestRange(matrix, metric, str(path), centroids.center, centroids.factor, threads)
         found = map_ranges(opened, folder, compute, matrix.n, count_rows(matrix, BLOCK), "assigning", progress)
     return found["nearest"], found["distances"]
+
+
+def find_nearest_by(
+    workers: Workers, centroids: Centroids, team: Team, rows: Rows, progress: Progress
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """As `find_nearest`, for some rows of the pool, which ascend, on the workers of a clustering.
+
+    Tasks are whole blocks, because the rounding of a product depends on its shape.
+    """
+    assert workers.source.matrix is not None, "the pool is in files"
+    folder = workers.folder / f"join-{fingerprint([centroids.means, centroids.spread, rows], {})[:16]}"
+    save_columns(name_part(folder, "all", 0), {"rows": rows})
+    index_centroids(centroids, team).save(folder / INDEX)
+    step = count_rows(workers.source.matrix, BLOCK)
+    starts = range(0, len(rows), step)
+    jobs = [{"folder": str(folder), "part": p, "start": s, "stop": min(s + step, len(rows))}
+            for p, s in enumerate(starts)]  # fmt: skip
+    workers.map(join_rows, jobs, lambda done: progress("assigning", done))
+    stems = [name_part(folder, "joined", part) for part in range(len(jobs))]
+    nearest, distance = (np.concatenate([load_column(stem, name) for stem in stems]) for name in JOINED)
+    remove_folder(folder)
+    return nearest, distance
+
+
+def join_rows(job: Job) -> Record:
+    """In a worker: the nearest centroids of some rows of the pool."""
+    folder, part = Path(job["folder"]), int(job["part"])
+    stem = name_part(folder, "joined", part)
+
+    def work() -> Record:
+        (rows,) = load_slices(name_part(folder, "all", 0), "rows", [slice(int(job["start"]), int(job["stop"]))])
+        vectors = held().read(int(rows[0]), int(rows[-1]) + 1, "float32")
+        with use_team(held().threads) as team:
+            found = search_index(vectors, CentroidIndex.load(str(folder / INDEX)), team, rows - rows[0])
+        save_columns(stem, dict(zip(JOINED, found, strict=True)))
+        return {"rows": len(rows)}
+
+    return run_once(stem.with_suffix(".json"), work)
 
 
 @dataclass(frozen=True, eq=False)

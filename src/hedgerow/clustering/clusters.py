@@ -315,7 +315,7 @@ def cluster(
     engine: where to search for neighbors, most of the work of certified and multiround: "processes:N",
     "dask://host:port" (see `hedgerow.engines`), or an engine that is open. With shard_rows workers merge, too. Clusters
     do not depend on the engine.
-    workdir (exact, certified; with an engine also multiround): a folder for finished phases; an interrupted run
+    workdir (exact, certified; with an engine every method): a folder for finished phases; an interrupted run
     continues from there, on any engine. Workers on other machines must share it. progress: True shows a progress bar;
     or a callable progress(phase, share).
     """
@@ -354,11 +354,11 @@ def refuse_mismatch(method: Method, metric: str, workdir: Any, engine: Any) -> N
     accelerated = isinstance(method, (Multiround, Assign))
     if accelerated and metric == "euclidean":
         raise InputError(f'method={method.name!r} goes with "cosine" and "sqeuclidean", not with "euclidean"')
-    resumable = not accelerated or (isinstance(method, Multiround) and engine is not None)
+    resumable = not accelerated or engine is not None
     if workdir is not None and (not resumable or metric == "euclidean"):
         raise InputError(
-            'workdir goes with the methods "exact" and "certified", with an engine also with "multiround", and not '
-            'with metric="euclidean"'
+            'workdir goes with the methods "exact" and "certified", with an engine also with "multiround" and '
+            '"assign", and not with metric="euclidean"'
         )
 
 

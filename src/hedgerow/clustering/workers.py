@@ -151,8 +151,7 @@ class Workers:
 
     def without_files(self) -> "Workers":
         """The same workers for points that are not the pool's rows: they only search."""
-        source = replace(self.source, matrix=None)
-        return replace(self, source=source, setup=partial(hold, source))
+        return replace(self, source=replace(self.source, matrix=None))
 
     def _make_folder(self, name: str) -> Path:
         folder = self.folder / name
