@@ -1,5 +1,6 @@
 """Clustering in a process of its own that is killed at a point of its work."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,12 +8,13 @@ from pathlib import Path
 
 SCRIPT = """
 import os, signal, sys
+import pytest
 import hedgerow as hr
-from hedgerow import shards
-from hedgerow.clustering import layout, sharding, workers
+from clusterings import shrink_tasks
+from hedgerow.clustering import workers
 
 if __name__ == "__main__":
-    workers.LEAST_ROWS, layout.FEW, sharding.CELL, shards.RANGE_BYTES = 250, 200, 25, 1 << 18
+    shrink_tasks(pytest.MonkeyPatch())
     path, work, engine, options, kill_at = sys.argv[1:5] + [int(sys.argv[5])]
     maps, keep = 0, workers.Workers.map
 
@@ -34,5 +36,7 @@ def kill_driver(path: Path, work: Path, engine: str, kill_at: int, options: str 
     script = work.parent / "run.py"  # a file: workers are started from it
     script.write_text(SCRIPT)
     command = [sys.executable, str(script), str(path), str(work), engine, options, str(kill_at)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == -signal.SIGKILL, done.stderr

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from campaigns import Make, begin
+from clusterings import shrink_tasks
 from hedgerow import Campaign
 from hedgerow.engines import Engine, open_engine
 
@@ -51,6 +52,14 @@ def engines() -> Iterator[Callable[[str], Engine]]:
     yield find
     for engine in opened.values():
         engine.close()
+
+
+@pytest.fixture(scope="module")
+def small_tasks() -> Iterator[None]:
+    """Clusterings of some thousand rows make several tasks."""
+    with pytest.MonkeyPatch.context() as patch:
+        shrink_tasks(patch)
+        yield
 
 
 @pytest.fixture

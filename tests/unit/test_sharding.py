@@ -1,6 +1,6 @@
 """Linkage on shards: the exact tree where neighbors are exact, the same bits on every engine, whatever is killed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ import pytest
 import engine_tasks
 import hedgerow as hr
 import killing
-from hedgerow import shards as ranges
-from hedgerow.clustering import layout, sharding
+from clusterings import N, assert_same, draw_groups, make_points
+from hedgerow.clustering import sharding
 from hedgerow.clustering.dendrogram import build_tree, join_logs
 from hedgerow.clustering.growth import ROUNDING
 from hedgerow.clustering.merges import Active, Limits, merge_round
@@ -27,22 +27,8 @@ from hedgerow.errors import InputError, StoreError
 from hedgerow.machine import team as use_team
 from hedgerow.pool import open_matrix
 
-N, ROWS = 5_000, 600
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small() -> Iterator[None]:
-    """Cells and ranges so small that some thousand rows make several shards."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layout, "FEW", 200)
-        patch.setattr(sharding, "CELL", 25)
-        patch.setattr(ranges, "RANGE_BYTES", 1 << 18)
-        yield
-
-
-def draw_groups(rng: np.random.Generator, n: int, d: int = 16) -> npt.NDArray[np.float64]:
-    centers = rng.normal(size=(n // 20, d))
-    return np.asarray(centers[rng.integers(0, len(centers), n)] + 0.4 * rng.normal(size=(n, d)))
+pytestmark = pytest.mark.usefixtures("small_tasks")
+ROWS = 600
 
 
 def draw_noise(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
@@ -57,9 +43,7 @@ def draw_copies(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("pool") / "pool.npy"
-    points = draw_groups(np.random.default_rng(0), N).astype(np.float16)
-    points[:50] = points[-50:]
-    np.save(made, points)
+    np.save(made, make_points(np.float16, copies=50))
     return made
 
 
@@ -67,20 +51,8 @@ GIVEN: dict[str, Any] = {"method": "certified", "average_size": 8, "shard_rows":
 
 
 @pytest.fixture(scope="module")
-def expected(path: Path, small: None) -> hr.Clusters:
+def expected(path: Path, small_tasks: None) -> hr.Clusters:
     return hr.cluster(path, **GIVEN)
-
-
-def assert_same(found: hr.Clusters, expected: hr.Clusters) -> None:
-    assert found.labels.tobytes() == expected.labels.tobytes()
-    assert found.threshold == expected.threshold
-    assert found.tree is not None
-    assert expected.tree is not None
-    assert found.tree.heights.tobytes() == expected.tree.heights.tobytes()
-    assert found.centroids is not None
-    assert expected.centroids is not None
-    assert found.centroids.means.tobytes() == expected.centroids.means.tobytes()
-    assert found.centroids.spread.tobytes() == expected.centroids.spread.tobytes()
 
 
 def compare_all(folder: Path, files: Any, search: Any) -> npt.NDArray[np.int64]:
