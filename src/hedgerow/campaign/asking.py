@@ -54,6 +54,11 @@ FIND = """
 SELECT t.id, t.batch, t."row", t."class" FROM task t
 WHERE t.batch = :batch AND {state} AND {free} ORDER BY t.pick LIMIT :most
 """
+# Taken by their numbers first: PostgreSQL would go through the whole queue in search of them.
+LOOK_AGAIN = """
+WITH t AS MATERIALIZED (SELECT * FROM task WHERE id = ANY(CAST(:locked AS bigint[])))
+SELECT t.id, t.batch, t."row", t."class" FROM t WHERE {state} AND {free} ORDER BY t.pick
+"""
 HELD = """
 SELECT t.id, l.batch, t."row", t."class", l.place, CASE WHEN t.batch = l.batch THEN 0 ELSE 1 END
 FROM lease l JOIN task t ON t.id = l.task JOIN batch b ON b.id = l.batch
@@ -61,10 +66,12 @@ WHERE l.annotator = :who AND l.until > :now AND b.state = :live
 AND (t.state BETWEEN :first AND :last OR (:first = 0 AND t.batch <> l.batch))
 ORDER BY l.place, t.batch, t.pick
 """
-KEEP = (
-    "INSERT INTO lease (task, annotator, until, batch, place) VALUES (?, ?, ?, ?, ?) ON CONFLICT (task, annotator) "
-    "DO UPDATE SET until = excluded.until, batch = excluded.batch, place = excluded.place"
-)
+KEEP = """
+INSERT INTO lease (task, annotator, until, batch, place)
+SELECT task, :who, :until, batch, place FROM ({leases}) AS leases WHERE true
+ON CONFLICT (task, annotator)
+DO UPDATE SET until = excluded.until, batch = excluded.batch, place = excluded.place
+"""
 
 
 def claim(
@@ -84,18 +91,19 @@ def claim(
     """
     n = checks.integer(n, "n", least=1)
     until = now() + int(checks.real(seconds, "seconds", above=0) * 1_000_000)
-    with database.begin() as connection:
+    with database.begin(few=True) as connection:
         batches = _list_batches(connection, batch)
         facts: dict[str, Any] = {"who": who, "now": now()}
         asked = 0 if expert else gold.count_asked(database, connection, who)
         held = _find_held(database, connection, facts, batch, expert)[:n]
+        others = 0 if expert or len(held) == n else _count_others(connection, facts)
         found: list[Any] = []
         for number in batches:
             for state in (DISPUTED,) if expert else (OPEN, ANSWERED):
                 left = n - len(held) - len(found)
                 if left > 0:
-                    most = left if expert else _share(connection, number, state, facts, left)
-                    some = {**facts, "batch": number, "state": state, "most": most}
+                    some = {**facts, "batch": number, "state": state, "most": left}
+                    some["most"] = _share(connection, some, others)
                     found += _find(database, connection, _find_condition(expert, own), some)
         new = [
             Leased(task, number, row, class_, place) for place, (task, number, row, class_) in enumerate(found, asked)
@@ -106,8 +114,9 @@ def claim(
                 sa.text("UPDATE annotator SET asked = asked + :new WHERE id = :who"), {"new": len(new), "who": who}
             )
         taken = [*held, *new]
-        leases = [(one.task, who, until, one.batch, one.place) for one in taken]
-        database.run_many(connection, KEEP, leases)
+        leases = database.listed_rows((one.task, one.batch, one.place) for one in taken)
+        sql = KEEP.format(leases=database.table(("task", "batch", "place"), "leases"))
+        connection.execute(sa.text(sql), {"who": who, "until": until, "leases": leases})
     return [Task(one.task, one.batch, one.row, one.class_, until) for one in taken]
 
 
@@ -142,10 +151,10 @@ def _find(database: Database, connection: sa.Connection, free: str, facts: dict[
         return [tuple(row) for row in connection.execute(sa.text(sql), facts)]
     state = f"t.state = {facts['state']:d}"
     locking = sa.text(FIND.format(state=state, free=free) + "FOR UPDATE OF t SKIP LOCKED")
-    again = sa.text(FIND.format(state=f"{state} AND {database.among('t.id', 'locked')}", free=free))
+    again = sa.text(LOOK_AGAIN.format(state=state, free=free))
     while True:
         locked = [row[0] for row in connection.execute(locking, facts)]
-        found = connection.execute(again, {**facts, "locked": database.listed(locked)}).all()
+        found = connection.execute(again, {**facts, "locked": locked}).all() if locked else []
         if len(found) == len(locked):
             return [tuple(row) for row in found]
 
@@ -162,17 +171,22 @@ def _list_batches(connection: sa.Connection, batch: int | None) -> list[int]:
     return found if batch is None else [batch]
 
 
-def _share(connection: sa.Connection, batch: int, state: int, facts: dict[str, Any], n: int) -> int:
-    """How many of the open tasks one claim may take: half of an even share, at least 1."""
-    people = "SELECT count(DISTINCT annotator) FROM lease WHERE until > :now AND annotator <> :who"
-    others = int(connection.execute(sa.text(people), {"now": facts["now"], "who": facts["who"]}).scalar_one())
+def _count_others(connection: sa.Connection, facts: dict[str, Any]) -> int:
+    """How many other people hold tasks."""
+    sql = "SELECT count(DISTINCT annotator) FROM lease WHERE until > :now AND annotator <> :who"
+    return int(connection.execute(sa.text(sql), facts).scalar_one())
+
+
+def _share(connection: sa.Connection, facts: dict[str, Any], others: int) -> int:
+    """How many of the waiting tasks one claim may take beside others: half of an even share, at least 1."""
+    n = int(facts["most"])
     if others == 0:
         return n
-    enough = 2 * (others + 1) * n
-    some = f"SELECT 1 FROM task WHERE batch = :batch AND state = :state AND {QUEUED} LIMIT :most"
+    some = f"SELECT 1 FROM task WHERE batch = :batch AND state = :state AND {QUEUED} LIMIT :enough"
     sql = f"SELECT count(*) FROM ({some}) AS waiting"
-    left = connection.execute(sa.text(sql), {"batch": batch, "state": state, "most": enough}).scalar_one()
-    return max(1, min(n, int(left) // (2 * (others + 1))))
+    enough = 2 * (others + 1) * n
+    left = int(connection.execute(sa.text(sql), {**facts, "enough": enough}).scalar_one())
+    return max(1, min(n, left // (2 * (others + 1))))
 
 
 def release(database: Database, who: int, tasks: list[int] | None = None) -> int:

@@ -479,9 +479,9 @@ class Campaign:
         held = self._holdings
         row = self._find_task(task)
         value = tuple(value) if isinstance(value, (list, tuple)) else value
-        if kind == "answer" and value == () and self._holdings.kind != PAIRS:
+        if kind == "answer" and value == () and held.kind != PAIRS:
             kind, value = "none-of-these", None
-        code = self._encode(Answer(f"task {task}", kind, value))
+        code = self._encode(held, Answer(f"task {task}", kind, value))
         incoming = Incoming(
             np.array([row.row], np.int64),
             np.array([row[1]], np.int64),
@@ -493,7 +493,7 @@ class Campaign:
             None if seconds is None else np.array([seconds], np.float64),
         )
         origin = Origin(tables.GOLD, live=True, gold=task) if row.kind == tables.GOLD else Origin(DESK, live=True)
-        with self._database.write() as connection:
+        with self._database.write(few=True) as connection:
             if db.read_edition(connection) != held.edition:
                 raise CampaignError("the pool or its classes have just changed: answer again")
             if kind == "adjudicate" and not own and origin.gold is None:
@@ -828,14 +828,14 @@ class Campaign:
             raise CampaignError(f"there is no task {task}")
         return found
 
-    def _encode(self, given: Answer) -> int:
+    def _encode(self, held: Holdings, given: Answer) -> int:
         """The stored value of an answer."""
-        if given.kind == "none-of-these" and self._holdings.kind == PAIRS:
+        if given.kind == "none-of-these" and held.kind == PAIRS:
             raise InputError("a pair is about one class, so nothing is none of these: answer 0 or 1")
-        none = given.kind == "adjudicate" and given.value == () and self._holdings.kind != PAIRS
+        none = given.kind == "adjudicate" and given.value == () and held.kind != PAIRS
         if given.kind not in WITH_VALUE or none:
             return NO_VALUE
-        return ingesting.encode_value(self._database, self._holdings, given.value)
+        return ingesting.encode_value(self._database, held, given.value)
 
 
 def _connect(folder: Path, url: str | None) -> Database:

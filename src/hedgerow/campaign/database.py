@@ -24,6 +24,8 @@ from hedgerow.errors import CampaignError, InputError, MissingExtraError, StoreE
 FILE = "campaign.db"
 BUSY_SECONDS = 60  # how long a writer waits for another; each of our transactions is short
 RETRY_SECONDS = 0.001
+# PostgreSQL plans by the size that a table had a minute ago: of one that was empty it would read every row each time.
+USE_INDEXES = "SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
 MOUNTS = Path("/proc/mounts")
 # File systems over a network, on which the shared memory of WAL does not work.
 NETWORK = frozenset(
@@ -54,15 +56,20 @@ class Database:
         return self.engine.dialect.name == "sqlite"
 
     @contextmanager
-    def begin(self) -> Iterator[sa.Connection]:
-        """A transaction that may write; all of it is applied when the block ends, or nothing."""
+    def begin(self, *, few: bool = False) -> Iterator[sa.Connection]:
+        """A transaction that may write; all of it is applied when the block ends, or nothing.
+
+        few: it is about a few rows, while somebody waits.
+        """
         with self.explain(), self.engine.begin() as connection:
+            if few and not self.is_sqlite:
+                connection.execute(sa.text(USE_INDEXES))
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[sa.Connection]:
+    def write(self, *, few: bool = False) -> Iterator[sa.Connection]:
         """A transaction that changes answers, batches or files: one such at a time, on either kind of database."""
-        with self.begin() as connection:
+        with self.begin(few=few) as connection:
             if not self.is_sqlite:
                 connection.execute(sa.text("SELECT value FROM meta WHERE key = 'generation' FOR UPDATE"))
             yield connection
@@ -145,6 +152,18 @@ class Database:
         """Whole numbers as the parameter of `among`."""
         plain = numbers.tolist() if isinstance(numbers, np.ndarray) else [int(number) for number in numbers]
         return json.dumps(plain) if self.is_sqlite else plain
+
+    def table(self, columns: Sequence[str], name: str) -> str:
+        """A query for the rows of whole numbers in the parameter `name`, see `listed_rows`."""
+        if self.is_sqlite:
+            cells = [f"json_extract(value, '$[{at}]') AS {column}" for at, column in enumerate(columns)]
+            return f"SELECT {', '.join(cells)} FROM json_each(:{name})"
+        cells = [f"CAST(value ->> {at} AS bigint) AS {column}" for at, column in enumerate(columns)]
+        return f"SELECT {', '.join(cells)} FROM json_array_elements(CAST(:{name} AS json))"
+
+    def listed_rows(self, rows: Iterable[Sequence[int]]) -> str:
+        """Rows of whole numbers as the parameter of `table`."""
+        return json.dumps([list(row) for row in rows])
 
     def among_texts(self, column: str, name: str) -> str:
         """A condition: the column is one of the texts in the parameter `name`, see `listed_texts`."""
@@ -394,6 +413,12 @@ def read_meta(connection: sa.Connection, key: str) -> str | None:
     """A fact of the campaign."""
     found = connection.execute(sa.select(tables.meta.c.value).where(tables.meta.c.key == key)).scalar()
     return None if found is None else str(found)
+
+
+def read_metas(connection: sa.Connection, keys: Sequence[str]) -> dict[str, str]:
+    """Some facts of the campaign at once, those that there are."""
+    query = sa.select(tables.meta.c.key, tables.meta.c.value).where(tables.meta.c.key.in_(keys))
+    return {row.key: row.value for row in connection.execute(query)}
 
 
 def write_meta(connection: sa.Connection, key: str, value: str | None) -> None:

@@ -81,8 +81,11 @@ def check_settings(share: float | None, threshold: float | None, held: Settings)
 
 def read_settings(connection: sa.Connection) -> Settings:
     """What is set, or the default."""
-    found = db.read_meta(connection, KEY)
-    return Settings() if found is None else Settings(**json.loads(found))
+    return _parse_settings(db.read_meta(connection, KEY))
+
+
+def _parse_settings(held: str | None) -> Settings:
+    return Settings() if held is None else Settings(**json.loads(held))
 
 
 def change_settings(database: Database, share: float | None, threshold: float | None) -> None:
@@ -130,10 +133,12 @@ def mix(
 
     held: what the person has at hand already, before these.
     """
-    share = read_settings(connection).share
-    if not found or not share:
+    if not found:
+        return []
+    facts = db.read_metas(connection, [KEY, "settings"])
+    share, seed = _parse_settings(facts.get(KEY)).share, int(json.loads(facts["settings"])["seed"])
+    if not share:
         return list(found)
-    seed = int(json.loads(str(db.read_meta(connection, "settings")))["seed"])
     start = found[0].place
     drawn = dict(_draw_places(seed, who, share, start, start + len(found)))
     mixed: list[Leased] = []
@@ -186,12 +191,11 @@ def _find_question(
     database: Database, connection: sa.Connection, who: int, where: float, taken: Sequence[tuple[int, int]]
 ) -> tuple[int, int] | None:
     """(row, class) of a gold question that is new to a person: the first from a place in the holdout on."""
-    sql = "SELECT id FROM batch WHERE kind = 'holdout' AND size > 0 ORDER BY id"
-    batches = [int(number) for number in connection.execute(sa.text(sql)).scalars()]
-    if not batches:
+    spans = _list_spans(database, connection)
+    if not spans:
         return None
-    at, part = divmod(where * len(batches), 1)
-    spans = [_find_span(database, connection, number) for number in batches[int(at) :] + batches[: int(at)]]
+    at, part = divmod(where * len(spans), 1)
+    spans = spans[int(at) :] + spans[: int(at)]
     batch, low, high = spans[0]
     middle = low + int(part * (high - low))
     for number, first, last in ((batch, middle, high), *spans[1:], (batch, low, middle)):
@@ -202,18 +206,25 @@ def _find_question(
     return None
 
 
-def _find_span(database: Database, connection: sa.Connection, batch: int) -> tuple[int, int, int]:
-    """(batch, its first task, the one after its last). It is looked up once and noted: tasks have no index by batch."""
-    key = f"{KEY}:{batch}"
-    found = db.read_meta(connection, key)
-    if found is None:
-        _lock(database, connection)
-        sql = "SELECT min(id), max(id) + 1 FROM task WHERE batch = :batch"
-        low, high = connection.execute(sa.text(sql), {"batch": batch}).one()
-        found = json.dumps([low, high])
-        db.write_meta(connection, key, found)
-    low, high = json.loads(found)
-    return batch, int(low), int(high)
+def _list_spans(database: Database, connection: sa.Connection) -> list[tuple[int, int, int]]:
+    """(batch, its first task, the one after its last) of each batch of the holdout."""
+    sql = (
+        f"SELECT b.id, m.value FROM batch b LEFT JOIN meta m ON m.key = '{KEY}:' || b.id "
+        "WHERE b.kind = 'holdout' AND b.size > 0 ORDER BY b.id"
+    )
+    return [
+        (number, *(_find_span(database, connection, number) if noted is None else json.loads(noted)))
+        for number, noted in connection.execute(sa.text(sql)).all()
+    ]
+
+
+def _find_span(database: Database, connection: sa.Connection, batch: int) -> tuple[int, int]:
+    """(first task, the one after the last) of a batch. It is looked up once and noted: tasks have no index by batch."""
+    _lock(database, connection)
+    sql = "SELECT min(id), max(id) + 1 FROM task WHERE batch = :batch"
+    low, high = connection.execute(sa.text(sql), {"batch": batch}).one()
+    db.write_meta(connection, f"{KEY}:{batch}", json.dumps([low, high]))
+    return int(low), int(high)
 
 
 def _lock(database: Database, connection: sa.Connection) -> None:

@@ -58,10 +58,10 @@ def find_annotators(database: Database, channel: str, names: Sequence[str]) -> l
     if not names:
         return []
     with database.read() as connection:  # nearly always all are known, and nobody has to wait
-        known = _read_people(connection, channel)
+        known = _read_people(database, connection, channel, names)
     if not set(names) <= known.keys():
         with database.write() as connection:
-            known = _read_people(connection, channel)
+            known = _read_people(database, connection, channel, names)
             for name in dict.fromkeys(name for name in names if name not in known):
                 values = {"name": db.check_text(name, "the name"), "kind": "person", "retracted_upto": 0}
                 insert = sa.insert(tables.annotator).values(**values).returning(tables.annotator.c.id)
@@ -69,12 +69,15 @@ def find_annotators(database: Database, channel: str, names: Sequence[str]) -> l
     return [int(known[name]) for name in names]
 
 
-def _read_people(connection: sa.Connection, channel: str) -> dict[str, int]:
+def _read_people(database: Database, connection: sa.Connection, channel: str, names: Sequence[str]) -> dict[str, int]:
     """The numbers of people by name, and by what a channel calls them, which goes first."""
-    alias, person = tables.alias, tables.annotator
-    called = sa.select(alias.c.external, alias.c.annotator).where(alias.c.channel == channel)
-    held = [*connection.execute(sa.select(person.c.name, person.c.id)), *connection.execute(called)]
-    return {row[0]: row[1] for row in held}
+    sql = (
+        f"SELECT name, id, 0 AS aliased FROM annotator WHERE {database.among_texts('name', 'names')} UNION ALL "
+        "SELECT external, annotator, 1 FROM alias "
+        f"WHERE channel = :channel AND {database.among_texts('external', 'names')} ORDER BY aliased"
+    )
+    given = {"names": database.listed_texts(list(names)), "channel": channel}
+    return {name: number for name, number, _ in connection.execute(sa.text(sql), given)}
 
 
 def set_alias(database: Database, channel: str, external: str, name: str) -> None:
