@@ -373,7 +373,9 @@ def upgrade(database: Database, folder: Path) -> Upgraded | None:
         check_revision(database)
     copy = None
     if database.is_sqlite:
-        copy = folder / f"campaign-{found}-{now()}.db"
+        copy = (
+            folder / f"campaign-{found}.db"
+        )  # one name, so that a killed upgrade leaves no copy beside that of the next
         _copy_sqlite(database, copy)
     done = Upgraded(found, newest(), copy)
     with database.begin() as connection:
@@ -386,11 +388,13 @@ def _copy_sqlite(database: Database, copy: Path) -> None:
     """A consistent copy of a SQLite database, by its own backup."""
     import sqlite3
 
-    temporary = copy.with_suffix(".tmp")
-    with closing(sqlite3.connect(folder_file(database))) as source, closing(sqlite3.connect(temporary)) as target:
+    with (
+        store.atomic_write(copy) as temporary,
+        closing(sqlite3.connect(folder_file(database))) as source,
+        closing(sqlite3.connect(temporary)) as target,
+    ):
+        target.execute("PRAGMA journal_mode = OFF")  # a file beside it would be left if the process were killed
         source.backup(target)
-    store.sync(temporary)
-    temporary.replace(copy)
 
 
 def folder_file(database: Database) -> str:
