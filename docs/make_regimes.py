@@ -1,4 +1,6 @@
-"""Refresh docs/regimes.md and its figure from experiments/regimes.json, which experiments/regimes.py writes.
+"""Refresh docs/regimes.md and its figure from experiments/regimes.json and hedge-settings.json.
+
+They are written by experiments/regimes.py and experiments/hedge_settings.py.
 
     python docs/make_regimes.py
 
@@ -26,6 +28,7 @@ from make_results import table
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "regimes.md"
 RESULTS = HERE.parent / "experiments" / "regimes.json"
+SETTINGS = HERE.parent / "experiments" / "hedge-settings.json"
 FAMILY = "regimes-"
 OURS = "hedge"
 UNIT = 1e4  # regrets are shown in ten-thousandths
@@ -171,7 +174,19 @@ def list_cells() -> str:
     return table(rows)
 
 
-PARTS = {"cells": list_cells, "regrets": tabulate, "judgment": judge}
+def compare_settings() -> str:
+    """The variants of `hedge` that were compared on held-out rows."""
+    beds = json.loads(SETTINGS.read_text())
+    rows = []
+    for bed, found in beds.items():
+        variants = {name: of for name, of in found.items() if isinstance(of, list)}
+        shown = {name: f"{show(mean)} ± {error}" if error else "0" for name, (mean, error) in variants.items()}
+        rows.append({"pool": f"`{bed}`", **shown, "trials": str(found["trials"])})
+    names = list(dict.fromkeys(name for row in rows for name in row if name != "trials"))
+    return table([{name: row.get(name, "") for name in [*names, "trials"]} for row in rows])
+
+
+PARTS = {"cells": list_cells, "regrets": tabulate, "judgment": judge, "settings": compare_settings}
 
 
 def draw() -> dict[str, str]:

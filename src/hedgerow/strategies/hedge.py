@@ -67,7 +67,7 @@ class Hedge:
     """
 
     power: float = 10.0
-    tau: float = 10.0
+    tau: float = 3.0
     cluster_power: float = 0.67
     labels: int | None = None
     classes: int | None = None
