@@ -97,6 +97,7 @@ class DeskApp extends HTMLElement {
     for (const link of this.nav.children) {
       link.dataset.screen === chosen ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
     }
+    this.nav.querySelector("[aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" }); // on phones
     this.screen = document.createElement(known[chosen].tag);
     this.main.replaceChildren(this.screen);
     this.screen.start(this, ...(chosen === "label" ? [rest[0] === "decide"] : rest));

@@ -100,6 +100,7 @@ class LabelScreen extends HTMLElement {
       plain("skip", "Skip", "skip"),
       !this.decide && plain("broken", "Broken", "broken"),
       this.#makeButton("undo", "Undo", () => this.undo()),
+      this.#makeButton("back", "Look back", () => this.look(1)),
     ].filter(Boolean);
   }
 
@@ -245,6 +246,7 @@ class LabelScreen extends HTMLElement {
   }
 
   undo() {
+    if (this.back > 1) return this.desk.announce("Undo takes back the last answer: go forward to it first.", true);
     const before = this.done.pop();
     if (!before) return this.desk.announce("There is nothing to undo.", true);
     this.desk.queue.add({ key: makeKey(), task: before.task.task, kind: "retract", value: null });
