@@ -79,8 +79,8 @@ def try_out(browser, hedgerow, source, compiled):
     environment.pop("PYTHONPATH", None)  # what is installed, not what is in the repository
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
-    command = [str(hedgerow), "start", str(source), "--classes", CLASSES, "--no-browser"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=source.parent)
+    command = [hedgerow, "start", source, "--classes", CLASSES, "--no-browser", "--folder", f"{source}.hedgerow"]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True, env=environment)
     link = next(found[0] for line in process.stdout if (found := re.search(r"http\S+enter#\S+", line)))
     to_link = time.perf_counter() - began
     labels = label(browser, link)
