@@ -15,9 +15,7 @@ from hedgerow.errors import InputError
 from hedgerow.pool.frames import trim
 from hedgerow.pool.sources import as_absolute, is_url, open_file, reading
 
-Rows = npt.NDArray[np.int64]
 BUFFER_BYTES = 1 << 20  # the size of a Parquet page with most writers
-PACK_BYTES = 1 << 19  # small row groups are read together, up to this size: fewer steps, and memory that is used again
 
 
 @dataclass(frozen=True)
@@ -43,33 +41,18 @@ class ParquetFile:
             found = file.iter_batches(batch_size=rows, columns=columns, row_groups=wanted)
             yield from trim(found, start - self.groups[first], stop - start)
 
-    def batches_with(self, wanted: Rows, columns: list[str], rows: int) -> Iterator[tuple[Rows, Any]]:
-        """(the numbers of its rows, record batch) of the row groups that hold some of these rows, which ascend."""
+    def batches_with(self, wanted: npt.NDArray[np.int64], columns: list[str], rows: int) -> Iterator[tuple[int, Any]]:
+        """(first row, record batch) of the row groups that hold some of these rows, which ascend."""
         with self._open() as file:
-            groups = np.unique(np.searchsorted(self.groups, wanted, "right") - 1).tolist()
-            for some in self._pack(groups, file.metadata, rows):
-                held = np.concatenate([np.arange(*self.groups[group : group + 2]) for group in some])
-                if len(held) <= rows:  # whole row groups at once take half the time
-                    batches = file.read_row_groups(some, columns, use_threads=False).combine_chunks().to_batches()
+            for group in np.unique(np.searchsorted(self.groups, wanted, "right") - 1).tolist():
+                start, stop = self.groups[group : group + 2]
+                if stop - start <= rows:  # a row group at once takes half the time
+                    batches = file.read_row_group(group, columns, use_threads=False).to_batches()
                 else:
-                    batches = file.iter_batches(batch_size=rows, columns=columns, row_groups=some)
-                at = 0
+                    batches = file.iter_batches(batch_size=rows, columns=columns, row_groups=[group])
                 for batch in batches:
-                    yield held[at : at + batch.num_rows], batch
-                    at += batch.num_rows
-
-    def _pack(self, groups: list[int], footer: Any, rows: int) -> Iterator[list[int]]:
-        """Row groups in their order, as many at a time as stay below these rows and PACK_BYTES; at least one."""
-        some: list[int] = []
-        n = size = 0
-        for group in groups:
-            more, larger = self.groups[group + 1] - self.groups[group], footer.row_group(group).total_byte_size
-            if some and (n + more > rows or size + larger > PACK_BYTES):
-                yield some
-                some, n, size = [], 0, 0
-            some.append(group)
-            n, size = n + more, size + larger
-        yield some
+                    yield start, batch
+                    start += batch.num_rows
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -109,14 +92,14 @@ class ParquetData:
             if low < high:
                 yield from file.batches(columns, rows, low, high)
 
-    def batches_with(self, wanted: Rows, columns: list[str], rows: int) -> Iterator[tuple[Rows, Any]]:
-        """(the numbers of its rows, record batch) of the row groups that hold some of these rows, which ascend."""
+    def batches_with(self, wanted: npt.NDArray[np.int64], columns: list[str], rows: int) -> Iterator[tuple[int, Any]]:
+        """(first row, record batch) of the row groups that hold some of these rows, which ascend."""
         first = 0
         for file in self.files:
             low, high = np.searchsorted(wanted, [first, first + file.n])
             if low < high:
-                for held, batch in file.batches_with(wanted[low:high] - first, columns, rows):
-                    yield first + held, batch
+                for start, batch in file.batches_with(wanted[low:high] - first, columns, rows):
+                    yield first + start, batch
             first += file.n
 
 

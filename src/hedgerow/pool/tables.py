@@ -99,22 +99,20 @@ class Table:
         """
         order = np.argsort(rows, kind="stable")
         wanted = rows[order]
-        for held, batch in self._batches_with(wanted, columns) if len(rows) else ():
-            low, high = np.searchsorted(wanted, [held[0], held[-1] + 1])
+        for start, batch in self._batches_with(wanted, columns) if len(rows) else ():
+            low, high = np.searchsorted(wanted, [start, start + batch.num_rows])
             if low < high:
-                places = as_arrow(np.searchsorted(held, wanted[low:high]))
+                places = as_arrow(wanted[low:high] - start)
                 yield order[low:high], [_as_takeable(read_column(batch, column)).take(places) for column in columns]
 
-    def _batches_with(
-        self, wanted: npt.NDArray[np.int64], columns: list[str]
-    ) -> Iterator[tuple[npt.NDArray[np.int64], Any]]:
-        """(the numbers of its rows, record batch) for at least these rows, which ascend."""
+    def _batches_with(self, wanted: npt.NDArray[np.int64], columns: list[str]) -> Iterator[tuple[int, Any]]:
+        """(first row, record batch) of at least these rows, which ascend."""
         if isinstance(self.data, ParquetData):
             yield from self.data.batches_with(wanted, columns, VECTOR_ROWS)
             return
         start = int(wanted[0])
         for batch in self.batches(columns, VECTOR_ROWS, start, int(wanted[-1]) + 1):
-            yield np.arange(start, start + batch.num_rows), batch
+            yield start, batch
             start += batch.num_rows
 
     def encode(self, column: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
