@@ -37,9 +37,15 @@ def test_a_killed_command_leaves_a_whole_campaign(tmp_path: Path, verb: str) -> 
     with Campaign.open(tmp_path / "campaign") as campaign:
         campaign.next(30, strategy="random")
         campaign.ingest(faults.make_answers(5))
-    for number in range(3):
+    for number in range(2):
         kills.kill(verb, number)
-    assert kills.kills.total() + kills.ended.total() == 3
+    assert kills.kills.total() + kills.ended.total() == 2
+
+
+def test_a_killed_upgrade_happened_or_did_not(tmp_path: Path) -> None:
+    steps = faults.count_upgrade(tmp_path / "whole")
+    killed = [faults.kill_upgrade(tmp_path / f"{step}", step) for step in (1, steps // 2, steps)]
+    assert all(killed)
 
 
 def test_a_killed_init_is_run_again(tmp_path: Path) -> None:
@@ -48,11 +54,11 @@ def test_a_killed_init_is_run_again(tmp_path: Path) -> None:
     assert all(killed)
 
 
-@pytest.mark.parametrize("verb", ["next", "ingest", "answer", "grow", "purge", "classes"])
+@pytest.mark.parametrize("verb", ["next", "ingest", "answer", "grow", "purge", "classes split"])
 def test_a_killed_command_leaves_a_whole_campaign_on_postgresql(
     tmp_path: Path, verb: str, server: postgres.Server
 ) -> None:
-    kills = faults.Kills(tmp_path, seed=1, url=server.create(f"kills_{verb}"))
+    kills = faults.Kills(tmp_path, seed=1, url=server.create(f"kills_{verb.replace(' ', '_')}"))
     kills.begin()
     for number in range(3):
         kills.kill(verb, number)
