@@ -592,7 +592,9 @@ def check_tables(connection: sa.Connection, is_sqlite: bool) -> None:
     gold = "FROM task t JOIN batch b ON b.id = t.batch AND b.kind = 'gold'"
     assert count(f"SELECT t.id {gold} WHERE t.state <> 3") == []
     assert count(f'SELECT t."row" {gold} GROUP BY t."row", t."class" HAVING count(*) > 1') == []
-    assert count("SELECT l.task FROM lease l JOIN annotator a ON a.id = l.annotator WHERE l.place >= a.asked") == []
+    # The places of an expert's tasks are not counted: no gold questions are mixed in.
+    beyond = "SELECT l.task FROM lease l JOIN annotator a ON a.id = l.annotator WHERE l.place >= a.asked"
+    assert count(f"{beyond} AND a.name <> 'judge'") == []
     assert count("SELECT count(*) FROM spread WHERE file NOT IN (SELECT id FROM artifact)") == [(0,)]
 
 
