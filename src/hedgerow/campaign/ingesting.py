@@ -57,13 +57,15 @@ def find_annotators(database: Database, channel: str, names: Sequence[str]) -> l
     """The numbers of people by their names in a channel: by alias if there is one; new people are added."""
     if not names:
         return []
+    for name in set(names):
+        db.check_text(name, "the name")
     with database.read() as connection:  # nearly always all are known, and nobody has to wait
         known = _read_people(database, connection, channel, names)
     if not set(names) <= known.keys():
         with database.write() as connection:
             known = _read_people(database, connection, channel, names)
             for name in dict.fromkeys(name for name in names if name not in known):
-                values = {"name": db.check_text(name, "the name"), "kind": "person", "retracted_upto": 0}
+                values = {"name": name, "kind": "person", "retracted_upto": 0}
                 insert = sa.insert(tables.annotator).values(**values).returning(tables.annotator.c.id)
                 known[name] = connection.execute(insert).scalar_one()
     return [int(known[name]) for name in names]
