@@ -46,12 +46,14 @@ def average_grams(codes, starts, vectors, out):
     grams = np.empty(GRAMS * longest, np.int64)
     for text in range(starts.size - 1):
         count = hash_grams(codes[starts[text] : starts[text + 1]], grams)
-        out[text] = 0
-        for place in range(count):
-            for column in range(out.shape[1]):
-                out[text, column] += vectors[grams[place], column]
-        for column in range(out.shape[1]):
-            out[text, column] /= count
+        mean = out[text]
+        mean[:] = 0
+        for bucket in grams[:count]:
+            vector = vectors[bucket]  # as a view of its own, so that the loop vectorizes
+            for column in range(mean.size):
+                mean[column] += vector[column]
+        for column in range(mean.size):
+            mean[column] /= count
 
 
 @kernel
