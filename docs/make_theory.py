@@ -8,6 +8,7 @@ The page is written by hand, except for marked numbers (marks.py) and parts from
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def tabulate_hyperplanes() -> str:
 
 
 def tabulate_labels() -> str:
-    """The labels that uniform needs by setting, and the other samplers' divided by them."""
+    """The labels that uniform needs by setting, the bound, and the other samplers' labels divided by uniform's."""
     return _compare_labels("label-complexity", ("distribution", "d", "eps", "gamma"))
 
 
@@ -153,13 +154,30 @@ def _compare_labels(name: str, settings: Sequence[str]) -> str:
     for row in read(name):
         setting = (row["goal"], *(row[key] for key in settings))
         named = {"until": f"{row['goal']} is eps"} | {key: str(row[key]) for key in settings}
-        line = lines.setdefault(setting, named | {"labels, uniform": ""})
+        line = lines.setdefault(setting, named | {"labels, uniform": "", "bound": ""})
+        line["bound"] = f"{row['bound']:.0f}" if "bound" in row else ""
         if "beta" in row:
             line[row["sampler"]] = f"{row['beta']:.2f} ({row['beta low']:.2f} to {row['beta high']:.2f})"
         else:
             line["labels, uniform"] = f"{row['labels']:.0f}"
     columns = dict.fromkeys(key for line in lines.values() for key in line)
     return table([{key: line.get(key, "") for key in columns} for line in lines.values()])
+
+
+def count_intervals(name: str, low: str, high: str, **among: str) -> str:
+    """How many intervals of beta are below 1 and above it, by goal and sampler, among the rows with these values."""
+    lines: dict[tuple[Any, ...], list[Row]] = {}
+    for row in read(name):
+        if low in row and row["sampler"] != "uniform" and all(row[key] == value for key, value in among.items()):
+            lines.setdefault((row.get("goal"), row["sampler"]), []).append(row)
+    return table(
+        [
+            ({} if goal is None else {"until": f"{goal} is eps"})
+            | {"sampler": sampler, "intervals of beta": str(len(rows))}
+            | {"below 1": str(sum(row[high] < 1 for row in rows)), "above 1": str(sum(row[low] > 1 for row in rows))}
+            for (goal, sampler), rows in lines.items()
+        ]
+    )
 
 
 def tabulate_bridge() -> str:
@@ -196,8 +214,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "pools": tabulate_pools,
     "samplers": tabulate_samplers,
     "hyperplanes": tabulate_hyperplanes,
+    "hyperplanes-intervals": partial(count_intervals, "hyperplanes", "low", "high", distribution="gaussian"),
     "labels": tabulate_labels,
+    "labels-intervals": partial(count_intervals, "label-complexity", "beta low", "beta high"),
     "batch-sizes": tabulate_batch_sizes,
+    "batch-sizes-intervals": partial(count_intervals, "batch-sizes", "beta low", "beta high"),
     "bridge": tabulate_bridge,
     "correlations": tabulate_correlations,
 }

@@ -310,15 +310,15 @@ def rectangle_diameters(points):
     one contains the other.
     """
     sides = [[(0.0, True), (1.0, True), *((c, held) for c in axis for held in (True, False))] for axis in points.T]
-    rectangles = [(np.array([c for c, _ in v]), hold_points(points, v)) for v in product(*sides)]
+    alike = {}  # rectangles by the points that they hold
+    for rectangle in product(*sides):
+        alike.setdefault(hold_points(points, rectangle), []).append([c for c, _ in rectangle])
     largest = nested = 0.0
-    for v, held in rectangles:
-        for w, other in rectangles:
-            if held == other:
-                difference = v.prod() + w.prod() - 2 * np.minimum(v, w).prod()
-                largest = max(largest, difference)
-                if (v <= w).all():
-                    nested = max(nested, difference)
+    for some in map(np.array, alike.values()):
+        for v in some:
+            differences = v.prod() + some.prod(axis=1) - 2 * np.minimum(v, some).prod(axis=1)
+            largest = max(largest, differences.max())
+            nested = max(nested, differences[(v <= some).all(axis=1)].max())
     return largest, nested
 
 

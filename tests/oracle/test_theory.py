@@ -1,5 +1,7 @@
 """Diameters of version spaces against trying everything, clusters on a line against the textbook algorithm."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ import hedgerow as hr
 import reference
 from hedgerow.theory.cones import EXACT_DIMENSION, find_farthest, list_corners, make_cone, measure_diameter
 from hedgerow.theory.distributions import draw_directions, make_distribution, measure_angle
-from hedgerow.theory.rectangles import find_largest, measure_difference, place_targets, search_largest
+from hedgerow.theory.hyperplanes import make_state
+from hedgerow.theory.rectangles import STARTS, find_largest, measure_difference, place_targets, search_largest
 from hedgerow.theory.samplers import cut_line
 from hedgerow.theory.thresholds import draw_neighbors, measure_gaps, measure_line
 
@@ -77,6 +80,37 @@ def test_the_search_finds_nearly_the_largest(d, k):
         shares.append(search_largest(points, rng) / find_largest(points))
     assert max(shares) <= 1 + 1e-12
     assert np.mean(shares) > 0.99
+
+
+def test_in_the_plane_the_largest_difference_is_hardly_larger_than_the_nested_one():
+    shares = [
+        np.divide(*reference.rectangle_diameters(np.random.default_rng(seed).random((20, 2)))) for seed in range(10)
+    ]
+    assert min(shares) >= 1
+    assert np.mean(shares) < 1.1
+
+
+def test_in_eight_dimensions_many_more_starts_find_little_more():
+    shares = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        points = rng.random((100, 8))
+        shares.append(search_largest(points, rng) / search_largest(points, rng, starts=30 * STARTS))
+    assert np.mean(shares) > 0.95
+
+
+@pytest.mark.parametrize("name", ["logistic", "cube"])
+def test_the_two_separators_with_the_largest_angle_differ_nearly_most(name):
+    law = make_distribution(name, 4)
+    shares = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        cone = make_state(law, draw_directions(1, 4, rng)[0], rng).cone
+        corners = cone.lift(list_corners(cone))
+        most = max(law.measure_disagreement(*pair).value for pair in combinations(corners, 2))
+        shares.append(most / law.measure_disagreement(*measure_diameter(cone).pair).value)
+    assert min(shares) >= 1
+    assert max(shares) < 1.05
 
 
 @pytest.mark.parametrize("d", [9, 10])

@@ -46,6 +46,10 @@ def test_the_summary_has_means_and_ratios_worked_out_by_hand():
     assert ours["beta low"] == pytest.approx(40 / 60)
     assert ours["beta high"] == pytest.approx(1)
     assert (widest["goal"], widest["sampler"]) == ("diameter", "uniform")  # k-means++ did not always get there
+    assert "bound" not in uniform  # the theorem asks for more than 8 labels in its first round
+    (large,) = BATCH_SIZES.summarize([row | {"k": 32} for row in make_rows("uniform", {"error": 64})])
+    assert (batch_sizes.THEOREM.batch(1), batch_sizes.THEOREM.rounds) == (25, 8)  # 2 (8 + log 80), log2(pi / 0.02)
+    assert large["bound"] == 32 * 8
     assert set(BATCH_SIZES.draw([uniform, ours, widest])) == {"error-labels", "error-beta", "diameter-labels"}
     assert BATCH_SIZES.draw([]) == {}
 

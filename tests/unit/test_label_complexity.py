@@ -49,6 +49,16 @@ def test_the_labels_needed_and_their_ratio_worked_out_by_hand():
     assert ours["beta low"] <= ours["beta"] <= ours["beta high"]
 
 
+def test_resamples_of_two_samplers_are_drawn_independently():
+    labels = [50, 80, 120, 180, 260]
+    rows = make_rows("uniform", labels, 0.02) + make_rows("cluster-margin", labels, 0.02)
+    for row in rows:
+        row["error"] *= 1 + 0.2 * row["trial"]
+    uniform, ours = summarize(rows)
+    assert ours["labels"] == uniform["labels"]
+    assert ours["beta low"] < 1 < ours["beta high"]  # the same resamples would have a ratio of exactly 1
+
+
 def test_what_is_never_reached_is_left_out():
     rows = make_rows("uniform", [50, 80, 120, 180, 260], 2.0)
     (found,) = summarize(rows)

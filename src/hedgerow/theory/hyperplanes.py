@@ -18,9 +18,9 @@ import numpy as np
 
 from hedgerow.report import draw_curves
 from hedgerow.theory.algorithm import BAND, State, learn, start
-from hedgerow.theory.cones import Diameter, measure_diameter
+from hedgerow.theory.cones import Cone, Diameter, measure_diameter
 from hedgerow.theory.distributions import DISTRIBUTIONS, Distribution, Generator, draw_directions, make_distribution
-from hedgerow.theory.estimates import estimate_ratio
+from hedgerow.theory.estimates import column, estimate_ratio, group_rows
 from hedgerow.theory.measurements import Cell, Row
 from hedgerow.theory.parts import Part
 from hedgerow.theory.samplers import SAMPLERS, Sampler
@@ -29,7 +29,7 @@ from hedgerow.theory.volume import Volume
 WARM_LABELS = 4  # per dimension, twice
 GAMMA = 10
 CHOSEN = ("cluster-margin", "farthest-first", "k-means++", "volume")
-UNIFORM_DRAWS = 2  # per trial: uniform is what all others are divided by
+UNIFORM = ("uniform 1", "uniform 2")  # two draws per trial: uniform is what all others are divided by
 ROTATIONAL = ("gaussian", "ball")  # where the disagreement is the angle / pi
 SMALL = (8, 32, 64, 128, 512)
 SIZES = {2: SMALL, 4: SMALL, 8: SMALL, 16: SMALL, 32: (32, 128, 512)}  # k by d
@@ -52,7 +52,7 @@ def make_state(law: Distribution, truth: Any, rng: Generator) -> State:
 
 
 def measure_round(rng: Generator, *, distribution: str, d: int, k: int, trials: int, bounded: bool = True) -> list[Row]:
-    """The diameters after one round: one row per trial and sampler. bounded: with an upper bound where it is slow."""
+    """The diameters after one round, by sampler: one row per trial. bounded: with an upper bound where it is slow."""
     law = make_distribution(distribution, d)
     rows = []
     for trial in range(trials):
@@ -61,24 +61,30 @@ def measure_round(rng: Generator, *, distribution: str, d: int, k: int, trials: 
         assert state.cone is not None
         before = measure_diameter(state.cone, bounded=False)
         pool = law.draw_band(state.w, BAND * before.low, GAMMA * k, rng)
-        samplers: list[tuple[str, Sampler]] = [("uniform", SAMPLERS["uniform"])] * UNIFORM_DRAWS
-        samplers += [(name, Volume(state.cone) if name == "volume" else SAMPLERS[name]) for name in CHOSEN]
-        for name, sampler in samplers:
-            after = learn(state, pool[sampler(pool, k, rng)], truth)
+        row: Row = {"trial": trial, "before": _measure(law, before)}
+        for name in (*UNIFORM, *CHOSEN):
+            after = learn(state, pool[make_sampler(name, state.cone)(pool, k, rng)], truth)
             assert after.cone is not None
-            found = measure_diameter(after.cone, bounded=bounded)
-            rows.append({"trial": trial, "sampler": name, "before": _measure(law, before), **_bound(law, found)})
+            row |= _describe(name, law, measure_diameter(after.cone, bounded=bounded))
+        rows.append(row)
     return rows
+
+
+def make_sampler(name: str, cone: Cone) -> Sampler:
+    """The sampler of a column of the table."""
+    if name == "volume":
+        return Volume(cone)
+    return SAMPLERS["uniform" if name in UNIFORM else name]
 
 
 def _measure(law: Distribution, found: Diameter) -> float:
     return law.measure_disagreement(*found.pair).value
 
 
-def _bound(law: Distribution, found: Diameter) -> Row:
-    """The diameter as a disagreement; the upper bound where the angle has one and is proportional to it."""
-    bounded = law.name in ROTATIONAL and found.high < math.pi
-    return {"diameter": _measure(law, found)} | ({"bound": found.high / math.pi} if bounded else {})
+def _describe(name: str, law: Distribution, found: Diameter) -> Row:
+    """The diameter as a disagreement; its upper bound if it is not exact, and the angle is proportional to it."""
+    bounded = law.name in ROTATIONAL and not found.is_exact and found.high < math.pi
+    return {name: _measure(law, found)} | ({f"{name} bound": found.high / math.pi} if bounded else {})
 
 
 def list_cells(quick: bool) -> list[Cell]:
@@ -103,29 +109,23 @@ def _cell(distribution: str, d: int, k: int, part: int) -> Cell:
 
 
 def summarize(rows: list[Row]) -> list[Row]:
-    """beta by distribution, d, k and sampler, with what uniform leaves of the diameter and the bound on its error."""
-    groups: dict[tuple[Any, ...], dict[str, list[Row]]] = {}
-    for row in rows:
-        of = groups.setdefault((row["distribution"], row["d"], row["k"]), {})
-        of.setdefault(row["sampler"], []).append(row)
+    """beta by distribution, d, k and sampler, with what is left of the diameter and the bound on its error."""
     return [
-        {"distribution": distribution, "d": d, "k": k, "sampler": sampler, **_summarize_one(some, of["uniform"])}
-        for (distribution, d, k), of in groups.items()
-        for sampler, some in of.items()
+        {"distribution": distribution, "d": d, "k": k, "sampler": sampler, **_summarize_one(some, sampler)}
+        for (distribution, d, k), some in group_rows(rows, ("distribution", "d", "k")).items()
+        for sampler in ("uniform", *CHOSEN)
     ]
 
 
-def _summarize_one(ours: Sequence[Row], uniform: Sequence[Row]) -> Row:
-    """uniform: `UNIFORM_DRAWS` rows per trial."""
-    theirs = np.reshape([row["diameter"] for row in uniform], (-1, UNIFORM_DRAWS)).mean(axis=1)
-    mine = np.reshape([row["diameter"] for row in ours], (len(theirs), -1)).mean(axis=1)
-    beta = estimate_ratio(mine.tolist(), theirs.tolist(), paired=True)
-    left = float(np.mean(mine) / np.mean([row["before"] for row in ours]))
-    slack = [row["bound"] / row["diameter"] for row in ours if "bound" in row]
-    found = {"trials": len(theirs), "beta": beta.value, "left": left}
-    if len(theirs) >= FEW_TRIALS:
+def _summarize_one(rows: Sequence[Row], sampler: str) -> Row:
+    names = UNIFORM if sampler == "uniform" else (sampler,)
+    uniform, ours = (np.mean([column(rows, name) for name in some], axis=0) for some in (UNIFORM, names))
+    beta = estimate_ratio(ours.tolist(), uniform.tolist(), paired=True)
+    found = {"trials": len(rows), "beta": beta.value, "left": float(ours.mean() / np.mean(column(rows, "before")))}
+    if len(rows) >= FEW_TRIALS:
         found |= {"low": beta.low, "high": beta.high}
-    return found | ({"bound / diameter": float(np.mean(slack))} if slack else {})
+    slack = [row[f"{name} bound"] / row[name] for name in names for row in rows if f"{name} bound" in row]
+    return found | ({"bound / diameter": float(np.mean(slack)), "bounds": len(slack)} if slack else {})
 
 
 def draw(summary: list[Row]) -> dict[str, str]:

@@ -103,7 +103,11 @@ def summarize(rows: list[Row]) -> list[Row]:
         groups.setdefault(key, {}).setdefault(row["factor"], []).append(row)
     summary = []
     for goal in GOALS:
-        needed = {key: _need(of, goal, key[2]) for key, of in groups.items() if goal in next(iter(of.values()))[0]}
+        needed = {
+            key: _need(of, goal, key[2], int(key[-1] != MARGIN))
+            for key, of in groups.items()
+            if goal in next(iter(of.values()))[0]
+        }
         calibrated = _calibrate(needed)
         for key, found in needed.items():
             named = {"goal": goal, **dict(zip((*BASE, "sampler"), key, strict=True))}
@@ -112,13 +116,16 @@ def summarize(rows: list[Row]) -> list[Row]:
     return summary
 
 
-def _need(by_factor: Mapping[float, Sequence[Row]], goal: str, eps: float) -> Values:
-    """The labels needed, and after them what the resamples of the trials need; NaN where the line never gets there."""
+def _need(by_factor: Mapping[float, Sequence[Row]], goal: str, eps: float, stream: int) -> Values:
+    """The labels needed, and after them what the resamples of the trials need; NaN where the line never gets there.
+
+    stream: of the resamples; trials of two samplers are not paired, and theirs must not be either.
+    """
     labels = np.log([float(np.mean([row["labels"] for row in rows])) for rows in by_factor.values()])
     drawn = []
-    for stream, rows in enumerate(by_factor.values()):
+    for place, rows in enumerate(by_factor.values()):
         values = np.array([row[goal] for row in rows])
-        rng = np.random.default_rng([SEED, stream])
+        rng = np.random.default_rng([SEED, stream, place])
         picked = values[rng.integers(len(values), size=(RESAMPLES, len(values)))]
         drawn.append(np.quantile(np.concatenate([values[None], picked]), 1 - DELTA, axis=1))
     return np.array([solve(labels, column, eps) for column in np.log(drawn).T])
