@@ -233,6 +233,31 @@ def list_gone(work: Work) -> Path:
     return path
 
 
+def retire_some(work: Work) -> None:
+    work.campaign.retire(list_answered(work))
+
+
+def list_answered(work: Work) -> Path:
+    """A file with five ids, most of them of rows that somebody answered; the same again."""
+    path = work.folder / f"back-{work.seed}.txt"
+    if not path.exists():
+        rows = [*work.campaign.labels()["row"].tolist()[:4], N - 1]
+        ids, _ = work.campaign._holdings.take(np.array(rows, np.int64))
+        path.with_suffix(".part").write_text("".join(f"{one}\n" for one in ids if not one.startswith("purged:")))
+        path.with_suffix(".part").rename(path)
+    return path
+
+
+def restore_again(work: Work) -> None:
+    """Afterwards none of these rows is retired, and nothing is left to restore."""
+    listed = list_answered(work)
+    work.campaign.restore(listed)
+    assert work.campaign.restore(listed).rows == 0
+    rows = work.campaign._holdings.match(np.array(listed.read_text().split(), np.object_))
+    with work.campaign._database.read() as connection:
+        assert not set(rows.tolist()) & set(connection.execute(sa.text("SELECT row FROM retired")).scalars())
+
+
 def purge_again(work: Work) -> None:
     """Opening the campaign has finished it, or the command does: then no file has these ids any more."""
     gone = list_gone(work)
@@ -445,6 +470,7 @@ VERBS: dict[str, Verb] = {
     "budget": Verb(budget),
     "grow": Verb(grow, grow_again),
     "retire": Verb(lambda work: work.campaign.retire(list_gone(work))),
+    "restore": Verb(lambda work: work.campaign.restore(list_answered(work)), restore_again, retire_some),
     "purge": Verb(lambda work: work.campaign.purge(list_gone(work)), purge_again),
     "relabel": Verb(relabel_person, relabel_person_again),
     "classes add": Verb(add_class, add_again),

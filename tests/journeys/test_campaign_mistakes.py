@@ -23,7 +23,9 @@ def pool(tmp_path: Path) -> Path:
 def test_an_init_that_was_refused_can_be_corrected(run: Run, pool: Path) -> None:
     folder = pool.parent / "c"
     one_line(run("campaign", "init", folder, pool, "--classes", "a,b", "--holdout", 6), 1, "a holdout of 6 leaves")
-    assert run("campaign", "init", folder, pool, "--classes", "a,b,c", "--holdout", 2).code == 0
+    done = run("campaign", "init", folder, pool, "--classes", "a,b,c", "--holdout", 2)
+    assert done.code == 0
+    assert "hedgerow embed" in done.error  # a campaign without embeddings is told how to make them
     one_line(run("campaign", "init", folder, pool, "--classes", "a,b"), 1, "holds a campaign already")
 
 

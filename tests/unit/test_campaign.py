@@ -245,7 +245,9 @@ def test_a_retraction_brings_back_what_was_said_before(make: Make) -> None:
     with pytest.raises(CampaignError, match="is retracted already"):
         campaign.retract(source=wrong)
     assert campaign.ingest([Answer(id_, "answer", "fox", "ana", 2) for id_ in ids]).counts["corrected"] == 1
+    assert campaign.status().annotators == {"ana": 3}
     assert campaign.retract(annotator="ana") == 3
+    assert campaign.status().annotators == {}
     assert count(campaign, batch) == {"open": 2}
     assert campaign.status().labels == {}
     with pytest.raises(CampaignError, match="no annotator 'zoe'"):

@@ -220,6 +220,19 @@ def test_answers_that_name_a_split_class_say_nothing_and_are_asked_again(make: M
     assert campaign.status().classes == ("cat", "fox", "hound", "puppy")
 
 
+def test_a_split_that_leaves_nothing_to_ask_makes_no_batch(make: Make) -> None:
+    campaign = make()
+    batch = planning.reserve_rows(campaign._database, np.array([3]), reason="test")
+    say(campaign, "ana", (3, "dog"))
+    assert campaign.split_class("dog", ["hound", "puppy"], relabel=True) is None
+    assert states(campaign, batch) == ["open"]  # its own batch asks again
+    say(campaign, "ana", (5, "fox"))
+    campaign.set_budget(labels=1)
+    with pytest.raises(CampaignError, match=r"fox is split into red, arctic, but no batch was reserved: .*budget"):
+        campaign.split_class("fox", ["red", "arctic"], relabel=True)
+    assert campaign.status().classes == ("cat", "hound", "puppy", "red", "arctic")
+
+
 def test_sets_with_a_split_class_are_asked_again(make: Make) -> None:
     campaign = make(kind="multi-label")
     say(campaign, "ana", (0, ("cat", "dog")), (1, ("cat",)), (2, ()))

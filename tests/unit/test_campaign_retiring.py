@@ -1,4 +1,4 @@
-"""Rows that must go: retired, and purged from the files."""
+"""Rows that must go: retired, restored, and purged from the files."""
 
 import csv
 import itertools
@@ -106,6 +106,81 @@ def test_an_unknown_id_is_refused(campaign: Campaign, tmp_path: Path) -> None:
     assert campaign.status().retired == 0
 
 
+def test_restored_rows_are_what_they_were(campaign: Campaign, tmp_path: Path) -> None:
+    held = sorted(states(campaign, 1))
+    free = [row for row in range(N) if row not in held]
+    batch = reserve_rows(campaign._database, np.array(free[:4]), reason="test")
+    other = reserve_rows(campaign._database, np.array(free[4:6]), reason="test")
+    campaign.ingest([Answer(f"r{row}", "answer", "cat", "ana") for row in (free[0], held[0])])
+    before = states(campaign, batch), states(campaign, 1), campaign.labels()["row"].tolist()
+    gone = list_ids(tmp_path / "gone.txt", *(f"r{row}" for row in (*free[:5], held[0], held[1])))
+    campaign.retire(gone)
+    campaign.close(other)
+    assert campaign.labels()["row"].tolist() == []
+    done = campaign.restore(gone, reason="wrong list")
+    assert (done.rows, done.others) == (7, 0)
+    assert (states(campaign, batch), states(campaign, 1), campaign.labels()["row"].tolist()) == before
+    assert states(campaign, other) == {free[4]: "void", free[5]: "void"}  # its batch was closed meanwhile
+    assert {one.row for one in campaign.claim("ben", 9, batch=batch)} == set(free[1:4])
+    assert campaign.log(1)[0].outcome == {"rows": 7, "others": 0, "reason": "wrong list"}
+    assert campaign.status().retired == 0
+    again = campaign.restore(gone)
+    assert (again.rows, again.others) == (0, 7)
+    assert free[4] in campaign.batch(campaign.next(99, allow_short=True))["row"].tolist()
+
+
+def test_what_happened_while_a_row_was_retired_counts_once_it_is_restored(campaign: Campaign, tmp_path: Path) -> None:
+    batch = campaign.next(3)
+    first, second, third = campaign.batch(batch)["id"].tolist()
+    campaign.ingest([Answer(second, "answer", "dog", "ana")])
+    gone = list_ids(tmp_path / "gone.txt", first, second, third)
+    campaign.retire(gone)
+    campaign.ingest([Answer(first, "answer", "cat", "ben")])
+    campaign.retract(annotator="ana")
+    campaign.add_class("fox")
+    campaign.merge_classes("cat", "fox")
+    campaign.restore(gone)
+    columns = campaign.batch(batch)
+    assert dict(zip(columns["id"], columns["state"], strict=True)) == {first: "settled", second: "open", third: "open"}
+    labels = campaign.labels()
+    assert list(zip(labels["id"], labels["label"], strict=True)) == [(first, "fox")]
+
+
+def test_purged_rows_and_unknown_ids_are_not_restored(campaign: Campaign, tmp_path: Path) -> None:
+    campaign.retire(list_ids(tmp_path / "gone.txt", "r1", "r2"))
+    campaign.purge(list_ids(tmp_path / "purged.txt", "r2"))
+    with pytest.raises(InputError, match=r"1 of the ids listed .* the first is r2 .* purged, which cannot be undone"):
+        campaign.restore(list_ids(tmp_path / "back.txt", "r1", "r2"))
+    with pytest.raises(CampaignError, match="1 of the 2 rows were purged"):
+        campaign.restore(list_ids(tmp_path / "back.txt", "r1", "purged:2"))
+    assert campaign.status().retired == 2
+    assert campaign.restore(list_ids(tmp_path / "back.txt", "r1")).rows == 1
+
+
+def test_an_interrupted_restore_is_complete_once_it_is_run_again(
+    campaign: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign.ingest([Answer(f"r{row}", "answer", "cat", "ana") for row in range(6)])
+    gone = list_ids(tmp_path / "gone.txt", *(f"r{row}" for row in range(6)))
+    campaign.retire(gone)
+    monkeypatch.setattr(retiring, "CHUNK", 2)
+    real, calls = retiring.verdicts.refresh, itertools.count()
+
+    def stop(*given: Any) -> None:
+        real(*given)
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(retiring.verdicts, "refresh", stop)
+        with pytest.raises(KeyboardInterrupt):
+            campaign.restore(gone)
+    assert campaign.labels()["row"].tolist() == [0, 1]
+    done = campaign.restore(gone)
+    assert (done.rows, done.others) == (4, 2)
+    assert campaign.labels()["row"].tolist() == list(range(6))
+
+
 def test_a_purge_removes_ids_and_contents_from_the_files(campaign: Campaign, tmp_path: Path) -> None:
     campaign.grow(write_table(tmp_path / "more.csv", [f"s{row}" for row in range(5)]), holdout=None)
     campaign.ingest([Answer("r3", "answer", "cat", "ana"), Answer("s2", "answer", "cat", "ana")])
@@ -205,6 +280,9 @@ def test_other_kinds_of_campaigns(kind: str, tmp_path: Path) -> None:
         campaign.ingest([Answer(id_, "answer", value, "ana", **pair) for id_ in ("r1", "r2")])
         campaign.retire(list_ids(tmp_path / "gone.txt", "r1", "r3"))
         assert campaign.labels()["row"].tolist() == [2]
+        campaign.restore(list_ids(tmp_path / "back.txt", "r1"))
+        assert campaign.labels()["row"].tolist() == [1, 2]
+        campaign.retire(list_ids(tmp_path / "back.txt", "r1"))
         campaign.purge(list_ids(tmp_path / "gone.txt", "r3"))
         rows = campaign.batch(campaign.next(99, allow_short=True))["row"].tolist()
         assert not {1, 3} & set(rows)
@@ -215,6 +293,9 @@ def test_the_commands(run: Run, tmp_path: Path) -> None:
     begin(tmp_path).close_files()
     listed = list_ids(tmp_path / "gone.txt", "r1", "r2")
     assert run("campaign", "retire", tmp_path / "campaign", listed).out == "2 rows retired\n"
+    back = list_ids(tmp_path / "back.txt", "r1", "r3")
+    assert run("campaign", "restore", tmp_path / "campaign", back).out == "1 rows restored (1 were not retired)\n"
+    assert run("campaign", "retire", tmp_path / "campaign", listed).out == "1 rows retired (1 retired before)\n"
     again = list_ids(tmp_path / "again.txt", "r2", "r3", "r99")
     one_line(run("campaign", "retire", tmp_path / "campaign", again), 1, "first is r99")
     purged = run("campaign", "purge", tmp_path / "campaign", again, "--reason", "request 7")

@@ -308,6 +308,24 @@ def test_a_function_of_ones_own(texts: Path, tmp_path: Path) -> None:
         hr.embed(texts, tmp_path / "g.npy", encoder="engine_tasks:nothing")
 
 
+def test_later_texts_are_embedded_as_the_first_ones_were(texts: Path, tmp_path: Path) -> None:
+    first = hr.embed(texts, tmp_path / "first.npy")
+    later = write_csv(tmp_path / "later.csv", "id,text", f"n0,{TEXTS[4]}", "n1,green skies", f"n2,{TEXTS[0]}")
+    assert first.learned == tmp_path / "first.encoder.npz"
+    made = hr.embed(later, tmp_path / "later.npy", encoder=str(first.learned))
+    np.testing.assert_array_equal(np.load(made.embeddings)[[0, 2]], np.load(first.embeddings)[[4, 0]])
+    assert made.learned is None  # it learned nothing from these
+    assert np.load(hr.embed(later, tmp_path / "own.npy").embeddings).shape != np.load(made.embeddings).shape
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    with pytest.raises(InputError, match=r"other\.npz is not what tfidf learned"):
+        hr.embed(later, tmp_path / "e.npy", encoder=str(tmp_path / "other.npz"))
+    with pytest.raises(InputError, match=r"none\.npz does not exist"):
+        hr.embed(later, tmp_path / "e.npy", encoder=str(tmp_path / "none.npz"))
+    paint(tmp_path / "pictures" / "a.png")
+    with pytest.raises(InputError, match="is for texts"):
+        hr.embed(tmp_path / "pictures", tmp_path / "e.npy", encoder=str(first.learned))
+
+
 @pytest.mark.parametrize(
     ("encoder", "message"),
     [("tfid", "did you mean 'tfidf'"), ("efficientnet-lite0", "is not for texts, which .* holds: use tfidf or minilm")],

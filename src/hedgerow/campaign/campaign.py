@@ -63,12 +63,12 @@ from hedgerow.campaign.holdings import MULTI_CLASS, MULTI_LABEL, PAIRS, Holdings
 from hedgerow.campaign.ingesting import Ingested
 from hedgerow.campaign.learning import Learned, Lesson
 from hedgerow.campaign.people import People
-from hedgerow.campaign.planning import Wish
+from hedgerow.campaign.planning import NothingToAskError, Wish
 from hedgerow.campaign.predictions import Model, Reading
 from hedgerow.campaign.reasons import Reason
 from hedgerow.campaign.registering import READY, Given
 from hedgerow.campaign.results import Exported, Wanted
-from hedgerow.campaign.retiring import Retired
+from hedgerow.campaign.retiring import Restored, Retired
 from hedgerow.campaign.spreading import Rule, Spread
 from hedgerow.campaign.stopping import Settings, StopAdvice
 from hedgerow.campaign.summaries import Asked, Entry, Outline, Status
@@ -279,6 +279,14 @@ class Campaign:
         """
         return retiring.retire(self._database, self._holdings, source, reason=reason, id_column=id_column)
 
+    def restore(self, source: Any, *, reason: str | None = None, id_column: str | None = None) -> Restored:
+        """Bring back rows that were retired, listed by id as for `retire`; purged ones are refused.
+
+        What people said about them counts again, open batches ask about them again, and those that have no label can
+        be picked. If interrupted, run it again.
+        """
+        return retiring.restore(self._database, self._holdings, source, reason=reason, id_column=id_column)
+
     def purge(self, source: Any, *, reason: str | None = None, id_column: str | None = None) -> Retired:
         """Retire rows and redact them: their ids and contents are removed from the files of the campaign.
 
@@ -315,10 +323,16 @@ class Campaign:
     def split_class(self, old: str, parts: Sequence[str], *, relabel: bool = False, answers: int = 1) -> int | None:
         """Put new classes in the place of one: answers that name it say nothing any more.
 
-        relabel: reserve a batch of the rows that lose their verdict by that, and return its number; see `relabel`.
+        relabel: reserve a batch of the rows that lose their verdict by that, and return its number; see `relabel`. None
+        if all of them wait for people already, as tasks of open batches do.
         """
         changes.split(self._database, old, parts)
-        return self.relabel(old, answers=answers) if relabel else None
+        try:
+            return self.relabel(old, answers=answers) if relabel else None
+        except NothingToAskError:
+            return None
+        except CampaignError as error:
+            raise CampaignError(f"{old} is split into {', '.join(parts)}, but no batch was reserved: {error}") from None
 
     def relabel(self, name: str, *, answers: int = 1, over_budget: bool = False) -> int:
         """Ask again what a class that was split leaves open, as a batch of kind "relabel"; returns its number.

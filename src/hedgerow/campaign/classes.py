@@ -346,7 +346,7 @@ def relabel(database: Database, holdings: Holdings, name: str, *, answers: int =
         else:
             rows, classes = _find_lost(connection, holdings, found.id), None
     if not len(rows):
-        raise CampaignError(f"there is nothing to ask again: no answer about {name!r} was lost")
+        raise planning.NothingToAskError(f"there is nothing to ask again: no answer about {name!r} was lost")
     return planning.reserve_rows(
         database, rows, classes, reason=f"split {name}", answers=answers, over_budget=over_budget
     )

@@ -104,8 +104,9 @@ def open_embeddings(holdings: Holdings) -> pool.Matrix:
     """The embeddings of the pool; a campaign without them is refused."""
     if holdings.embeddings is None:
         raise CampaignError(
-            "this campaign has no embeddings to train on: begin one with them (`hedgerow campaign init --embeddings "
-            "FILE`), or train elsewhere and register the predictions with `hedgerow campaign predict`"
+            "this campaign has no embeddings to train on: begin one with them (`hedgerow embed` makes them from texts "
+            "and images, `hedgerow campaign init --embeddings FILE` takes them), or train elsewhere and register the "
+            "predictions with `hedgerow campaign predict`"
         )
     return holdings.embeddings
 

@@ -46,6 +46,10 @@ DOUBLE_STREAM = 0xD0B1E  # sets the draw of doubled tasks apart from other draws
 TASK_COLUMNS = ("batch", "pick", "row", "class", "wanted", "given", "state")
 
 
+class NothingToAskError(CampaignError):
+    """None of the rows that were named can be asked about."""
+
+
 class _RacedError(Exception):
     """Somebody else reserved, released or retired rows: choose again."""
 
@@ -373,7 +377,7 @@ def _choose_again(database: Database, rows: Numbers, classes: Numbers, reason: s
     pairs = dict.fromkeys(zip(rows.tolist(), classes.tolist(), strict=True))
     kept = [pair for pair in pairs if pair not in waiting and pair[0] not in gone]
     if not kept:
-        raise CampaignError("there is nothing to ask again: every row waits for people already, or was retired")
+        raise NothingToAskError("there is nothing to ask again: every row waits for people already, or was retired")
     chosen = np.array(kept, np.int64)
     counts = np.array([given.get(pair, 0) for pair in kept], np.int64)
     settings = {"answers": wish.answers}

@@ -229,7 +229,10 @@ def keep_embeddings(shelf: Shelf, source: Any, ids: Ids, like: pool.Matrix | Non
     """
     matrix = pool.open_matrix(source, "embeddings")
     if like is not None and matrix.width != like.width:
-        raise InputError(f"the embeddings have {matrix.width} columns, those of the campaign {like.width}")
+        raise InputError(
+            f"the embeddings have {matrix.width} columns, those of the campaign {like.width}: make them as the first "
+            "ones were made (`hedgerow embed --encoder FILE.encoder.npz`, if by tfidf)"
+        )
     dtype = np.dtype(np.float32) if like is None else like.dtype
     order = None if matrix.ids is None else align(matrix.ids, ids)
     if matrix.ids is None:

@@ -1,14 +1,15 @@
-"""`retire` and `purge`: rows that must go.
+"""`retire`, `restore` and `purge`: rows that must go, and rows that come back.
 
 A retired row keeps its number and what people said about it. It is no candidate any more, nobody is asked about it, and
 it has no verdict: it is in no export of labels and in no measurement on the holdout, which stays a uniform draw from
-the rows that remain.
+the rows that remain. `restore` brings it back: what people said counts again, and tasks of open batches wait for
+answers as before.
 
 `purge` also redacts: the files of the pool are written again with a placeholder for the id and without the content, and
-the old ones are removed. Interrupted, it is finished when the campaign is next opened. The database never held ids or
-contents: events and the audit log know rows by number. What is left of a purged row is its embedding, its cluster and
-its predictions, and the key that a labeling tool gave to each answer, since events are never changed. Files of yours,
-such as the pool that `init` read, are yours to clean.
+the old ones are removed, so that nothing brings a purged row back. Interrupted, it is finished when the campaign is
+next opened. The database never held ids or contents: events and the audit log know rows by number. What is left of a
+purged row is its embedding, its cluster and its predictions, and the key that a labeling tool gave to each answer,
+since events are never changed. Files of yours, such as the pool that `init` read, are yours to clean.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from hedgerow.campaign.database import Database, now
 from hedgerow.campaign.holdings import ID, Holdings, Segment, read_holdings
 from hedgerow.campaign.registering import save_pool
 from hedgerow.campaign.tables import SETTLED, VOID
-from hedgerow.errors import InputError
+from hedgerow.errors import CampaignError, InputError
 from hedgerow.pool.ids import Ids
 
 Numbers = npt.NDArray[np.int64]
@@ -45,6 +46,14 @@ class Retired:
     rows: int
     before: int
     unknown: int = 0
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What became of a list of rows. others: those that were not retired."""
+
+    rows: int
+    others: int
 
 
 def retire(
@@ -98,6 +107,43 @@ def _retire_rows(database: Database, rows: Numbers, reason: str | None, wanted: 
             database.note(connection, command, {"rows": len(some), "before": len(known), "reason": reason})
         new += len(fresh)
     return Retired(new, len(rows) - new)
+
+
+def restore(
+    database: Database, holdings: Holdings, source: Any, *, reason: str | None = None, id_column: str | None = None
+) -> Restored:
+    """Bring back retired rows that a source lists by id, in chunks, each of which is complete: run again, the rest
+    follows. A purged row is refused, and so is an id that the pool does not have: nothing is done then."""
+    listing = pool.read_listing(source, "rows to restore", holdings.n, holdings.ids, id_column=id_column)
+    if listing.unknown:
+        raise InputError(
+            f"{listing.unknown:,} of the ids listed are not in the pool, the first is {listing.first_unknown}: they "
+            "are wrong, or purged, which cannot be undone"
+        )
+    with database.read() as connection:
+        _refuse_purged(database, connection, listing.rows)
+    back = 0
+    for start in range(0, len(listing.rows), CHUNK):
+        some = listing.rows[start : start + CHUNK]
+        with database.write() as connection:
+            _refuse_purged(database, connection, some)
+            gone = verdicts.find_retired(database, connection, some)
+            here = database.among("row", "rows")
+            connection.execute(sa.text(f"DELETE FROM retired WHERE {here}"), {"rows": database.listed(gone)})
+            verdicts.refresh(database, connection, gone)
+            db.bump(connection)
+            database.note(connection, "restore", {"rows": len(gone), "others": len(some) - len(gone), "reason": reason})
+        back += len(gone)
+    return Restored(back, len(listing.rows) - back)
+
+
+def _refuse_purged(database: Database, connection: sa.Connection, rows: Numbers) -> None:
+    sql = f"SELECT count(*) FROM retired WHERE purge IS NOT NULL AND {database.among('row', 'rows')}"
+    count = connection.execute(sa.text(sql), {"rows": database.listed(rows)}).scalar_one()
+    if count:
+        raise CampaignError(
+            f"{count:,} of the {len(rows):,} rows were purged: their ids and contents are gone, and they stay retired"
+        )
 
 
 def _give_up(database: Database, connection: sa.Connection, rows: Numbers) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from hedgerow import checks
-from hedgerow.campaign import tables
+from hedgerow.campaign import tables, verdicts
 from hedgerow.campaign.answers import Answers
 from hedgerow.campaign.artifacts import Shelf
 from hedgerow.campaign.asking import Task
@@ -145,8 +145,7 @@ def read_status(database: Database, shelf: Shelf, holdings: Holdings) -> Status:
         how = _pairs(connection, "SELECT how, count(*) FROM verdict GROUP BY how ORDER BY how")
         people = _pairs(
             connection,
-            "SELECT a.name, count(e.id) FROM annotator a LEFT JOIN event e ON e.annotator = a.id GROUP BY a.name "
-            "ORDER BY a.name",
+            f"SELECT a.name, count(e.id) {verdicts.FROM} WHERE {verdicts.STANDS} GROUP BY a.name ORDER BY a.name",
         )
         sources = connection.execute(sa.select(tables.source).order_by(tables.source.c.id)).all()
         holdout = len(read_holdout(connection))
@@ -163,7 +162,7 @@ def read_status(database: Database, shelf: Shelf, holdings: Holdings) -> Status:
         tuple({"name": row.name, "rows": row.rows, "metrics": json.loads(row.metrics)} for row in models),
         batches,
         how,
-        {name: count for name, count in people.items() if count},
+        people,
         tuple(
             {"id": row.id, "name": row.name, "complete": bool(row.complete), "retracted": row.retracted_at is not None}
             | {"summary": json.loads(row.summary)}

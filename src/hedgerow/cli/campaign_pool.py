@@ -68,6 +68,21 @@ def retire(
     report(as_json, vars(done), f"{done.rows:,} rows retired{_tell_others(done)}")
 
 
+def restore(
+    folder: Folder,
+    rows: Rows,
+    reason: Reason = None,
+    id_column: IdColumn = None,
+    database: Database = None,
+    as_json: Json = False,
+) -> None:
+    """Bring back rows that were retired: what people said about them counts again. Purged rows stay away."""
+    with open_campaign(folder, database) as campaign:
+        done = campaign.restore(rows, reason=reason, id_column=id_column)
+    others = f" ({done.others:,} were not retired)" if done.others else ""
+    report(as_json, vars(done), f"{done.rows:,} rows restored{others}")
+
+
 def purge(
     folder: Folder,
     rows: Rows,
@@ -152,7 +167,7 @@ def split_class(
     """Split a class into new ones: answers that name it say nothing any more."""
     with open_campaign(folder, database) as campaign:
         batch = campaign.split_class(old, parts, relabel=relabel, answers=answers)
-    again = "" if batch is None else f"; batch {batch} asks again"
+    again = f"; batch {batch} asks again" if batch is not None else "; nothing is to be asked again" if relabel else ""
     report(as_json, {"from": old, "into": parts, "batch": batch}, f"{old} is split into {', '.join(parts)}{again}")
 
 

@@ -104,6 +104,12 @@ def init(
     ):
         status = campaign.status()
     report(as_json, status.to_json(), str(status))
+    if status.clusters is None and not no_clusters:
+        typer.echo(
+            "hedgerow: without embeddings there are no clusters, and `learn` has nothing to train on; `hedgerow embed` "
+            "makes them from texts or images, for --embeddings",
+            err=True,
+        )
 
 
 def read_names(text: str) -> list[str]:

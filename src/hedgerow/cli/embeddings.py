@@ -16,7 +16,8 @@ Encoder = Annotated[
     typer.Option(
         metavar="NAME",
         help="tfidf (texts, the default; any language), minilm (texts in English), efficientnet-lite0 (images, the "
-        "default), or MODULE:FUNCTION of your own: a list of texts or paths in, an array out.",
+        "default), or MODULE:FUNCTION of your own: a list of texts or paths in, an array out. For rows that a campaign "
+        "grows by: the FILE.encoder.npz that tfidf wrote for the first ones.",
     ),
 ]
 Engine = Annotated[
@@ -45,7 +46,8 @@ def embed(
     """Embed a folder of images or a table of texts, on this machine: nothing is uploaded or downloaded.
 
     Beside FILE.npy there are FILE.rows.parquet, with ids and contents in the order of the embeddings, and
-    FILE.rejects.jsonl, if some rows cannot be used. Run again after an interruption, it continues.
+    FILE.rejects.jsonl, if some rows cannot be used; by tfidf also FILE.encoder.npz, what it learned. Run again after an
+    interruption, it continues.
     """
     from hedgerow.encoders import embed as embed_source
     from hedgerow.encoders.embedding import AUTO

@@ -18,7 +18,7 @@ from hedgerow.encoders import efficientnet, minilm
 from hedgerow.encoders.intake import TEXT, URI, Source, open_rows
 from hedgerow.encoders.pictures import read_pixels
 from hedgerow.encoders.tfidf import SAMPLE, learn_tfidf, load_tfidf
-from hedgerow.errors import InputError
+from hedgerow.errors import InputError, StoreError
 from hedgerow.functions import find_function
 from hedgerow.machine import limit_blas
 from hedgerow.pool.arrays import open_array
@@ -26,7 +26,8 @@ from hedgerow.pool.arrays import open_array
 TFIDF, MINILM, EFFICIENTNET = "tfidf", "minilm", "efficientnet-lite0"
 CONTENTS = {TFIDF: TEXT, MINILM: TEXT, EFFICIENTNET: URI}
 DEFAULTS = {TEXT: TFIDF, URI: EFFICIENTNET}
-MODEL = "encoder.npz"  # what `tfidf` learned, in the folder of the run
+LEARNED = ".npz"
+MODEL = f"encoder{LEARNED}"  # what `tfidf` learned, in the folder of the run
 SIDE = 128  # of images, in pixels
 SAMPLE_STREAM = 0x5A3B  # sets the draw of the sample apart from other draws with the same seed
 
@@ -58,6 +59,8 @@ class Encoder(Protocol):
 
 def choose_encoder(name: str | None, source: Source, work: Path) -> Encoder:
     """The encoder of this name for a source; without a name, the one for its kind of contents."""
+    if name is not None and name.endswith(LEARNED):
+        return _open_learned(Path(name), source)
     if name is not None and ":" in name:
         find_function(name)
         return OwnFunction(name, source.root)
@@ -76,6 +79,19 @@ def choose_encoder(name: str | None, source: Source, work: Path) -> Encoder:
     efficientnet.find_weights()
     assert source.root is not None, "images are files"
     return EfficientNetImages(source.root)
+
+
+def _open_learned(path: Path, source: Source) -> Encoder:
+    """What `tfidf` learned from other texts, for rows that are to be compared with these."""
+    if source.content != TEXT:
+        raise InputError(f"{path} is for texts, and {source.path} holds {source.noun}: name another encoder")
+    if not path.is_file():
+        raise InputError(f"the encoder {path} does not exist: `hedgerow embed` writes it beside embeddings by tfidf")
+    try:
+        _load_tfidf(path.absolute())
+    except StoreError:
+        raise InputError(f"{path} is not what tfidf learned: name a file that `hedgerow embed` wrote") from None
+    return TfidfTexts(path.absolute())
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ The work is cut into ranges of rows, one file each, on an engine: the result is 
 interrupted run continues. Memory hardly depends on the number of rows: hashes of ids, to find those that occur twice.
 """
 
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import __version__, checks
-from hedgerow.encoders.choices import Encoder, choose_encoder
+from hedgerow.encoders.choices import LEARNED, MODEL, Encoder, choose_encoder
 from hedgerow.encoders.intake import (
     REJECTS,
     ROWS,
@@ -45,7 +46,8 @@ ALONE_SECONDS = 5.0  # work that takes one core less is not sent to other proces
 @dataclass(frozen=True)
 class Embedded:
     """What `embed` wrote. rows: the file with ids and contents, in the order of the embeddings; rejects: None if all
-    rows could be used. content: "text" or "uri"; root: the folder that uris are relative to.
+    rows could be used. content: "text" or "uri"; root: the folder that uris are relative to. learned: what the encoder
+    learned from these rows; None if it learns nothing.
     """
 
     n: int
@@ -58,6 +60,7 @@ class Embedded:
     embeddings: Path
     rows: Path
     rejects: Path | None
+    learned: Path | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The same in the types of JSON."""
@@ -86,10 +89,11 @@ def embed(
     out: a .npy file; beside it are OUT.rows.parquet, with ids and contents, and OUT.rejects.jsonl, if rows cannot be
     used. An interrupted run continues. encoder: "tfidf" (texts, the default: no weights, any language), "minilm" (texts
     in English), "efficientnet-lite0" (images, the default), or "module:function" of your own, which gets a list of
-    texts or of paths and returns an array with as many rows. column, id_column: if they are not found. engine: where to
-    run (see `hedgerow.engines`), or "auto": all cores if it takes long, as the command line does it; a script then
-    needs `if __name__ == "__main__":` around its call. tell: called with a line about what was found, before the long
-    work.
+    texts or of paths and returns an array with as many rows. What tfidf learned is in OUT.encoder.npz; named as the
+    encoder, it makes vectors of later texts that can be compared with those of the first. column, id_column: if they
+    are not found. engine: where to run (see `hedgerow.engines`), or "auto": all cores if it takes long, as the command
+    line does it; a script then needs `if __name__ == "__main__":` around its call. tell: called with a line about what
+    was found, before the long work.
     """
     target = _check_out(out, force=force)
     checks.seed(seed)
@@ -98,7 +102,7 @@ def embed(
         tell(found.note)
     work = target.with_name(target.name + WORK)
     with watch(progress) as report:
-        files = Files(target, name_rows(target), name_rejects(target))
+        files = Files(target, name_rows(target), name_rejects(target), name_learned(target))
         run = open_run(found, work, encoder, seed, force=force)
         try:
             run_jobs(run, engine, seed, report)
@@ -118,6 +122,11 @@ def name_rows(embeddings: Path) -> Path:
 def name_rejects(embeddings: Path) -> Path:
     """The file with what was set aside for a file of embeddings."""
     return embeddings.with_suffix(".rejects.jsonl")
+
+
+def name_learned(embeddings: Path) -> Path:
+    """The file with what an encoder learned, beside a file of embeddings."""
+    return embeddings.with_suffix(f".{MODEL}")
 
 
 def _check_out(out: str | Path, *, force: bool) -> Path:
@@ -148,6 +157,7 @@ class Files:
     embeddings: Path
     rows: Path
     rejects: Path
+    learned: Path
 
 
 def open_run(source: Source, folder: Path, encoder: str | None, seed: int, *, force: bool = False) -> Run:
@@ -158,6 +168,8 @@ def open_run(source: Source, folder: Path, encoder: str | None, seed: int, *, fo
     chosen = choose_encoder(encoder, source, folder.absolute())
     settings = {"source": source.mark, "column": source.column, "id_column": source.id_column, "seed": seed}
     settings |= {"encoder": chosen.name, "version": __version__}
+    if encoder is not None and encoder.endswith(LEARNED):
+        settings["learned"] = hashlib.sha256(Path(encoder).read_bytes()).hexdigest()
     if holds_other_run(folder, (), settings):
         if not force:
             raise StoreError(f"{folder} is of a run with another source or other options: delete it to begin again")
@@ -229,10 +241,15 @@ def collect(run: Run, files: Files) -> Embedded:
         write_rejects(files.rejects, rejects)
     with atomic_write(files.rows) as beside:
         write_rows(beside, run.source.content, _list_kept(run), run.source.root)
+    learned = run.folder / MODEL  # absent if the encoder learned nothing, or from other rows
+    if learned.exists():
+        with atomic_write(files.learned) as beside:
+            shutil.copyfile(learned, beside)
     with atomic_write(files.embeddings) as beside:
         _join(run, beside, n, width)
     found = run.source
-    where = (files.embeddings, files.rows, files.rejects if rejects else None)
+    beside_it = (files.rejects if rejects else None, files.learned if learned.exists() else None)
+    where = (files.embeddings, files.rows, *beside_it)
     return Embedded(n, width, run.encoder.name, found.content, found.root, len(rejects), found.note, *where)
 
 
