@@ -28,7 +28,7 @@ def sort_by_cluster(clusters, owners, labeled, places, order):
     """order (m,) int32 = the unlabeled of n rows by cluster, ascending within each. 8 bytes per cluster.
 
     clusters int32: of the rows, or of owners (n,) int64 if that is not of length 0. labeled (n,) bool, or (0,) for
-    none. places (clusters + 1,) int64: zero at first.
+    none. places (clusters + 1,) int64: zero at first; then where each cluster ends.
     """
     masked, owned = labeled.size > 0, owners.size > 0
     n = owners.size if owned else clusters.size
@@ -45,28 +45,39 @@ def sort_by_cluster(clusters, owners, labeled, places, order):
 
 
 @kernel
-def sort_by_class(classes, before, places, order):
-    """order (m,) = before (m,), rows in int32, stably sorted by classes (n,). places (classes + 1,): zero at first."""
-    for i in before:
-        places[classes[i] + 1] += 1
-    for c in range(places.size - 1):
-        places[c + 1] += places[c]
-    for i in before:
-        order[places[classes[i]]] = i
-        places[classes[i]] += 1
+def open_clusters(ends, opens):
+    """opens (m,) bool: whether a cluster begins at this place. ends (clusters + 1,): `places` of `sort_by_cluster`."""
+    opens[:] = False
+    start = 0
+    for end in ends:
+        if end > start:
+            opens[start] = True
+        start = end
 
 
 @kernel
-def mark_cells(order, classes, clusters, owners, opens):
-    """opens (m,) bool: whether a cell begins at this place of the frame. classes (n,) int32, or (0,) for one class."""
-    owned, classed = owners.size > 0, classes.size > 0
-    last_class, last_cluster = -1, -1
-    for j in range(order.size):
-        i = order[j]
-        label = classes[i] if classed else 0
-        cluster = clusters[owners[i] if owned else i]
-        opens[j] = label != last_class or cluster != last_cluster
-        last_class, last_cluster = label, cluster
+def sort_by_class(classes, labeled, before, ends, places, last, order, opens):
+    """order (m,) = before (m,), rows in int32, stably sorted by classes (n,) int32; opens (m,) bool: where cells begin.
+
+    before and ends: `order` and `places` of `sort_by_cluster`. places (classes + 1,) int64: zero at first. last
+    (classes,) int64: -1 at first. Which cluster a row has is known from its place in `before`, without looking it up.
+    """
+    masked = labeled.size > 0
+    for i in range(classes.size):
+        if not (masked and labeled[i]):
+            places[classes[i] + 1] += 1
+    for c in range(places.size - 1):
+        places[c + 1] += places[c]
+    start = 0
+    for cluster in range(ends.size):
+        for j in range(start, ends[cluster]):
+            label = classes[before[j]]
+            place = places[label]
+            order[place] = before[j]
+            opens[place] = last[label] != cluster
+            last[label] = cluster
+            places[label] += 1
+        start = ends[cluster]
 
 
 @kernel
@@ -76,12 +87,13 @@ def weigh(margins, order, trust, power, weights):
     u is the probability of the second of two classes whose margin that is, with the log odds shrunk by `trust`. The
     largest weight is scaled to 1. margins (n,) float32.
     """
-    lowest = 1.0
-    for j in range(order.size):
-        lowest = min(lowest, np.float64(margins[order[j]]))
+    lowest = np.float32(1.0)
+    for j in range(order.size):  # gathered first: a loop with logs in it waits for each of them in turn
+        weights[j] = margins[order[j]]
+        lowest = min(lowest, weights[j])
     top = find_log(lowest, trust)
     for j in range(order.size):
-        weights[j] = max(math.exp(power * (find_log(margins[order[j]], trust) - top)), LEAST_WEIGHT)
+        weights[j] = max(math.exp(power * (find_log(weights[j], trust) - top)), LEAST_WEIGHT)
 
 
 @helper

@@ -122,14 +122,16 @@ class Hedge:
 def lay_out(made: Frame) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
     """(the unlabeled rows by class and cluster, where a cell of both begins)."""
     clusters, classes = freeze(made.clusters), freeze(made.classes)
-    order = np.empty(made.count, np.int32)
-    places = np.zeros(int(clusters.max()) + 2, np.int64)
-    frame.sort_by_cluster(clusters, freeze(made.owners), made.labeled, places, order)
-    if len(classes):
-        by_cluster, order = order, np.empty_like(order)
-        frame.sort_by_class(classes, by_cluster, np.zeros(int(classes.max()) + 2, np.int64), order)
-    opens = np.empty(made.count, np.bool_)
-    frame.mark_cells(order, classes, clusters, freeze(made.owners), opens)
+    order, opens = np.empty(made.count, np.int32), np.empty(made.count, np.bool_)
+    ends = np.zeros(int(clusters.max()) + 2, np.int64)
+    frame.sort_by_cluster(clusters, freeze(made.owners), made.labeled, ends, order)
+    if not len(classes):
+        frame.open_clusters(ends, opens)
+        return order, opens
+    by_cluster, order = order, np.empty_like(order)
+    count = int(classes.max()) + 1
+    places, last = np.zeros(count + 1, np.int64), np.full(count, -1)
+    frame.sort_by_class(classes, made.labeled, by_cluster, ends, places, last, order, opens)
     return order, opens
 
 
