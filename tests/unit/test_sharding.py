@@ -12,7 +12,7 @@ import engine_tasks
 import hedgerow as hr
 import killing
 from clusterings import N, assert_same, draw_groups, make_points
-from hedgerow.clustering import sharding
+from hedgerow.clustering import cells, growth, layout, sharding
 from hedgerow.clustering.dendrogram import build_tree, join_logs
 from hedgerow.clustering.growth import ROUNDING
 from hedgerow.clustering.merges import Active, Limits, merge_round
@@ -23,9 +23,10 @@ from hedgerow.clustering.workers import open_workers
 from hedgerow.engines import Engine
 from hedgerow.engines.logs import read_log
 from hedgerow.engines.serial import Serial
-from hedgerow.errors import InputError, StoreError
+from hedgerow.errors import HedgerowWarning, InputError, StoreError
 from hedgerow.machine import team as use_team
 from hedgerow.pool import open_matrix
+from invariant import check_cut
 
 pytestmark = pytest.mark.usefixtures("small_tasks")
 ROWS = 600
@@ -148,6 +149,55 @@ def test_clusters_are_as_good_as_without_shards(path: Path, expected: hr.Cluster
     assert abs(expected.threshold / whole.threshold - 1) < 0.01
     pairs = np.unique(np.column_stack([expected.labels, whole.labels]), axis=0)
     assert len(pairs) < 1.15 * whole.n_clusters  # most clusters are the same
+
+
+def test_a_tree_in_shards_misses_no_more_than_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What passes find is what the rounds before them missed. As many rows in a cell as in a large pool."""
+    monkeypatch.setattr(sharding, "CELL", layout.CELL)
+    rng, n, width = np.random.default_rng(0), 60_000, 32
+    classes = rng.normal(size=(50, width))
+    groups = classes[rng.integers(0, len(classes), n // 25)] + 0.55 * rng.normal(size=(n // 25, width))
+    points = (groups[rng.integers(0, len(groups), n)] + 0.45 * rng.normal(size=(n, width))).astype(np.float16)
+    np.save(tmp_path / "pool.npy", points)
+    found: list[list[int]] = []
+
+    def note(state: growth.State, n: int) -> bool:
+        found[-1].append(len(state.log) - state.before)
+        return is_last(state, n)
+
+    is_last = growth.is_last
+    monkeypatch.setattr(growth, "is_last", note)
+    for rows in (None, n // 10, n // 20):
+        found.append([])
+        made = hr.cluster(tmp_path / "pool.npy", method="certified", average_size=10, shard_rows=rows, centroids=False)
+        check = check_cut(points, made.labels, made.threshold)
+        assert check["violations"] <= 0.001 * check["sampled"]
+    alone, *sharded = found
+    for passes in sharded:
+        assert passes[0] <= alone[0]
+        assert len(passes) <= len(alone)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("near", [2, 5, 100])
+def test_rows_look_at_the_cells_of_several_coarse_centers(near: int, dtype: Any) -> None:
+    """Also with a coarse center that has no cells, and in several blocks."""
+    rng = np.random.default_rng(near)
+    rows = rng.normal(size=(2_500, 8)).astype(dtype)
+    coarse_of = np.sort(rng.choice(np.delete(np.arange(20), 7), 120))
+    coarse, fine = rng.normal(size=(20, 8)).astype(dtype), rng.normal(size=(120, 8)).astype(dtype)
+    found = cells.Centers(coarse, fine, coarse_of).assign(rows, near)
+    to_coarse = ((rows[:, None].astype(np.float64) - coarse) ** 2).sum(axis=2)
+    chosen = np.argsort(to_coarse, axis=1)[:, :near]
+    allowed = (coarse_of == chosen[:, :, None]).any(axis=1)
+    gaps = np.where(allowed, ((rows[:, None].astype(np.float64) - fine) ** 2).sum(axis=2), np.inf)
+    np.testing.assert_array_equal(found, gaps.argmin(axis=1))
+
+
+def test_passes_that_do_not_end_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "MOST_PASSES", 1)
+    with pytest.warns(HedgerowWarning, match=r"pass 1 still merged .*% of them"):
+        hr.cluster(path, **GIVEN)
 
 
 def test_one_shard_is_none(path: Path) -> None:

@@ -45,12 +45,27 @@ class Centers:
         """The first cell of each coarse center, and the number of cells."""
         return np.searchsorted(self.coarse_of, np.arange(len(self.coarse) + 1))
 
-    def assign(self, rows: Floats) -> npt.NDArray[np.int32]:
-        """The cell of every row (n,): the nearest center among those of the nearest coarse center."""
+    def assign(self, rows: Floats, near: int = 1) -> npt.NDArray[np.int32]:
+        """The cell of every row (n,): the nearest center among those of the `near` nearest coarse centers."""
+        if near > 1:
+            return self._assign_near(rows, min(near, len(self.coarse)))
         group = nearest_centers(rows, self.coarse)
         order, edges = sort_groups(group, len(self.coarse))
         out = np.empty(len(rows), np.int32)
         run_nearest(rows, order, edges, self.fine, self.edges(), out)
+        return out
+
+    def _assign_near(self, rows: Floats, near: int) -> npt.NDArray[np.int32]:
+        out, shares = np.empty(len(rows), np.int32), self.edges()
+        block = min(BLOCK, len(rows))
+        most = max(len(self.coarse), int(np.diff(shares).max()))
+        kernels.nearest_of_several(
+            rows, self.coarse, half_norms(self.coarse), self.fine, half_norms(self.fine), shares, BLOCK,
+            np.empty(near, rows.dtype), np.empty((block, near), np.int32), np.empty(len(self.coarse) + 1, np.int32),
+            np.empty(block * near, np.int32), np.empty((block, rows.shape[1]), rows.dtype),
+            np.empty(block * most, rows.dtype), np.empty((2, block), rows.dtype), np.empty((2, block), np.int32),
+            np.empty(block, rows.dtype), out,
+        )  # fmt: skip
         return out
 
 
@@ -145,9 +160,9 @@ def sort_groups(group: npt.NDArray[np.int32], count: int) -> tuple[npt.NDArray[n
     return order, edges
 
 
-def assign_cells(rows: Floats, centers: Centers, team: Team) -> npt.NDArray[np.int32]:
-    """The cell of every row (n,)."""
-    parts = team.map(lambda start: centers.assign(rows[start : start + ROWS]), range(0, len(rows), ROWS))
+def assign_cells(rows: Floats, centers: Centers, team: Team, near: int = 1) -> npt.NDArray[np.int32]:
+    """The cell of every row (n,): the nearest among those of the `near` nearest coarse centers."""
+    parts = team.map(lambda start: centers.assign(rows[start : start + ROWS], near), range(0, len(rows), ROWS))
     return np.concatenate(parts)
 
 
@@ -213,8 +228,8 @@ def rank_votes(found: npt.NDArray[Any], sizes: npt.NDArray[np.int64], count: int
     return np.column_stack([low[best], high[best]])
 
 
-def list_around(centers: Centers, team: Team, groups: range | None = None) -> npt.NDArray[np.int64]:
-    """The cells nearest to each cell (c, AROUND), itself first, among the cells of the nearest coarse centers.
+def list_around(centers: Centers, team: Team, groups: range | None = None, near: int = NEAR) -> npt.NDArray[np.int64]:
+    """The cells nearest to each cell (c, AROUND), itself first, among the cells of the `near` nearest coarse centers.
 
     groups: only for the cells of these coarse centers.
     """
@@ -224,18 +239,18 @@ def list_around(centers: Centers, team: Team, groups: range | None = None) -> np
     mine = slice(groups.start, groups.stop)
     gaps = half_norms(centers.coarse) - centers.coarse[mine] @ centers.coarse.T
     gaps[np.arange(len(groups)), np.arange(groups.start, groups.stop)] = -np.inf  # its own cells come first
-    nearest = np.argsort(gaps, axis=1, kind="stable")[:, :NEAR]
-    near = [np.concatenate([np.arange(edges[t], edges[t + 1]) for t in row]) for row in nearest]
-    width = min(AROUND, *(len(cells) for cells in near))
+    nearest = np.argsort(gaps, axis=1, kind="stable")[:, :near]
+    beside = [np.concatenate([np.arange(edges[t], edges[t + 1]) for t in row]) for row in nearest]
+    width = min(AROUND, *(len(cells) for cells in beside))
     out = np.empty((edges[groups.stop] - edges[groups.start], width), np.int64)
 
     def fill(s: int) -> None:
         mine = np.arange(edges[groups[s]], edges[groups[s] + 1])
-        gaps = half[near[s]] - centers.fine[mine] @ centers.fine[near[s]].T
+        gaps = half[beside[s]] - centers.fine[mine] @ centers.fine[beside[s]].T
         gaps[np.arange(len(mine)), np.arange(len(mine))] = -np.inf  # itself
         some = np.argpartition(gaps, width - 1, axis=1)[:, :width]
         order = np.take_along_axis(some, np.argsort(np.take_along_axis(gaps, some, 1), axis=1, kind="stable"), 1)
-        out[mine - edges[groups.start]] = near[s][order]
+        out[mine - edges[groups.start]] = beside[s][order]
 
     team.map(fill, range(len(groups)))
     return out

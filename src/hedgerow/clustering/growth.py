@@ -12,6 +12,7 @@ A `State` is all that the next round needs. With a workdir it is saved, and a ru
 with the same result.
 """
 
+import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from hedgerow.clustering.parts import Parts
 from hedgerow.clustering.sharding import Shards, gather_shards, merge_shards
 from hedgerow.clustering.vectors import Vectors, average_groups
 from hedgerow.clustering.workers import Workers
+from hedgerow.errors import HedgerowWarning
 from hedgerow.kernels import forest
 from hedgerow.machine import Team
 from hedgerow.progress import Progress
@@ -124,7 +126,7 @@ def grow(vectors: Vectors, run: Run) -> State:
             state = run_round(state, layout, limits, run, vectors)
             layout = None
             run.progress(f"pass {state.passes}" if state.passes else "merging", 1 - len(state.active) / begun)
-        elif run.search.exact or state.passes == MOST_PASSES or (state.passes and is_rare(state, len(vectors))):
+        elif run.search.exact or (state.passes and is_last(state, len(vectors))):
             return state
         else:
             state = begin_pass(state, vectors, run)
@@ -245,9 +247,17 @@ def begin_pass(state: State, vectors: Vectors, run: Run) -> State:
     return State(active, log, search, cap, state.turn, passes, len(log), state.duplicates, state.doubtful)
 
 
-def is_rare(state: State, n: int) -> bool:
-    """Whether the pass that just ended found next to nothing."""
-    return len(state.log) - state.before <= RARE * (n - state.before)
+def is_last(state: State, n: int) -> bool:
+    """Whether no pass follows the one that just ended: it found next to nothing, or there were too many."""
+    share = (len(state.log) - state.before) / (n - state.before)
+    if share > RARE and state.passes == MOST_PASSES:
+        warnings.warn(
+            f"the passes over all clusters ended before they had found all merges: pass {state.passes} still merged "
+            f"{share:.1%} of them, so that some clusters have another one closer than the cut",
+            HedgerowWarning,
+            stacklevel=2,
+        )
+    return share <= RARE or state.passes == MOST_PASSES
 
 
 def gather_clusters(vectors: Vectors, log: Log, run: Run, passes: int) -> Active | Parts:

@@ -67,6 +67,10 @@ from hedgerow.shards import count_rows
 
 ROUND = ("round-", "active-", "sums-", "clusters-")  # folders that serve one round
 SAMPLE = 64  # training points per coarse center
+# A row is compared with the coarse centers below this many of the level above. With 1, three rows in ten would get into
+# a wrong group at ten million rows, and one pass after another would miss their neighbors. With 16 it is one in a hundred.
+NEAR = 16
+BESIDE = 45  # groups whose cells are considered as neighbors: more than `cells.NEAR`, because groups are smaller
 LOG = ("left", "right", "heights")
 CLUSTER = ("point", "means", "half", "size")  # columns of a cluster
 POINT = ("rows", "point", "size")  # columns of distinct points: rows as the pool has them, half as large as means
@@ -174,7 +178,7 @@ def plan_shards(folder: Path, source: Parts, vectors: Vectors, search: Search, s
         sample = source.take("means", chosen) if source.folder else vectors.take(shards.find_rows(chosen))
         centers = cells.train_centers(sample, count, rng, team)
         save_centers(folder, centers)
-        weights = np.bincount(cells.assign_cells(sample, centers, team), minlength=len(centers.fine))
+        weights = np.bincount(cells.assign_cells(sample, centers, team, NEAR), minlength=len(centers.fine))
         targets = np.linspace(0, len(sample), max(1, -(-n // shards.rows)) + 1)[1:-1]
         inner = 1 + np.searchsorted(np.cumsum(weights), targets)
         return {"edges": sorted({0, len(weights), *np.minimum(inner, len(weights)).tolist()})}
@@ -279,14 +283,14 @@ def read_pool(job: Job, centers: cells.Centers, team: Team) -> tuple[Columns, np
     vectors, point = held().read(start, stop, job["dtype"]), np.arange(start, stop)
     if vectors.metric == "cosine" and not (has_direction := vectors.raw.any(axis=1)).all():
         vectors, point = replace(vectors, raw=vectors.raw[has_direction]), point[has_direction]
-    group, hashes = assign_rows(vectors, centers, team)
+    group, hashes = assign_rows(vectors, centers, team, NEAR)
     return {"rows": vectors.raw, "point": point, "hash": hashes}, group
 
 
 def read_clusters(job: Job, centers: cells.Centers, team: Team) -> tuple[Columns, npt.NDArray[np.int32]]:
     """A part of the clusters, and their coarse groups."""
     columns = {name: load_column(Path(job["path"]), name) for name in CLUSTER}
-    return columns, cells.assign_cells(columns["means"], centers, team)
+    return columns, cells.assign_cells(columns["means"], centers, team, NEAR)
 
 
 def collect_shard(job: Job) -> Record:
@@ -394,7 +398,8 @@ def vote_shard(job: Job) -> Record:
         active, starts = load_clusters(files, np.arange(lo, hi), job["pool"], job["dtype"])
         centers = load_centers(folder / "cells")
         with use_team(held().threads) as team:
-            around = cells.list_around(centers, team, range(job["groups"][part], job["groups"][part + 1]))
+            groups = range(job["groups"][part], job["groups"][part + 1])
+            around = cells.list_around(centers, team, groups, BESIDE)
             votes = cells.count_votes(active.means, starts, centers, around, team, lo)
         save_columns(stem, {"votes": votes.astype(np.int32)})
         return {"votes": len(votes)}

@@ -277,9 +277,9 @@ def find_range(job: Job) -> Record:
 
 
 def assign_rows(
-    vectors: Vectors, centers: cells.Centers | None, team: Team
+    vectors: Vectors, centers: cells.Centers | None, team: Team, near: int = 1
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64]]:
-    """The cell of every row (0 without centers), and a hash that is equal for equal rows."""
+    """The cell of every row (0 without centers; near: see there), and a hash that is equal for equal rows."""
     n, d = vectors.raw.shape
     cell, hashes = np.zeros(n, np.int32), np.empty(n, np.uint64)
     factors = np.random.default_rng(0).integers(0, 2**63, d, np.uint64) * 2 + 1
@@ -289,7 +289,7 @@ def assign_rows(
         stop = start + len(rows)
         hash_rows(rows.view(np.uint32 if rows.itemsize == 4 else np.uint64), factors, hashes[start:stop])
         if centers is not None:
-            cell[start:stop] = centers.assign(rows)
+            cell[start:stop] = centers.assign(rows, near)
 
     team.map(read, vectors.starts())
     return cell, hashes

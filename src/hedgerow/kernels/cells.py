@@ -17,7 +17,9 @@ def take_nearer(products, half, center, most, nearest, new_most, new_nearest):
 
 @helper(inline="always")
 def nearest_center(products, count, rows, half, first, most, nearest):
-    """nearest[0, i] = the center c with the largest products[c, i] - half[first + c]; ties go to the first.
+    """nearest[0, i] = the center c with the largest products[c, i] - half[first + c], which is most[0, i] then.
+
+    Ties go to the first.
 
     products: flat, (count, rows) in row order: one row per center, so that the pool's rows are contiguous.
     most, nearest: scratch of at least (2, rows); each center reads one half and writes the other.
@@ -31,7 +33,73 @@ def nearest_center(products, count, rows, half, first, most, nearest):
         take_nearer(mine, half[first + c], np.int32(c), most[one], nearest[one], most[other], nearest[other])
     if count % 2 == 1:
         for i in range(rows):
+            most[0, i] = most[1, i]
             nearest[0, i] = nearest[1, i]
+
+
+@helper
+def list_largest(values, half, kept, chosen):
+    """chosen (w,) = where values - half is largest, largest first, and kept (w,) these; ties go to the first."""
+    last = len(chosen) - 1
+    kept[:] = -np.inf
+    for c in range(len(values)):
+        value = values[c] - half[c]
+        if value > kept[last]:
+            place = last
+            while place > 0 and value > kept[place - 1]:
+                kept[place] = kept[place - 1]
+                chosen[place] = chosen[place - 1]
+                place -= 1
+            kept[place] = value
+            chosen[place] = c
+
+
+@kernel
+def nearest_of_several(
+    rows, coarse, coarse_half, centers, half, shares, block, kept, chosen, ends, members, taken, products, most,
+    nearest, best, out,
+):  # fmt: skip
+    """out (n,) = the nearest center of every row among the centers of its w nearest coarse centers; ties: the first.
+
+    Coarse center s has the centers shares[s]:shares[s + 1]. Scratch: chosen (block, w), ends (coarse centers + 1,),
+    members (block * w,) and nearest (2, block), all int32; kept (w,), taken (block, d), products (block * the larger of
+    the number of coarse centers and the largest share,), most (2, block) and best (block,) of the rows' dtype.
+    Cost: 2 n d (coarse centers + the sum of w shares).
+    """
+    several = chosen.shape[1]
+    count_coarse = len(coarse)
+    for start in range(0, len(rows), block):
+        count = len(rows) - start
+        count = count if count < block else block
+        multiply(rows[start : start + count], coarse, products)
+        ends[:] = 0
+        for i in range(count):
+            list_largest(products[i * count_coarse : (i + 1) * count_coarse], coarse_half, kept, chosen[i])
+            for j in range(several):
+                ends[chosen[i, j] + 1] += 1
+            best[i] = -np.inf
+        for s in range(count_coarse):
+            ends[s + 1] += ends[s]
+        for i in range(count):
+            for j in range(several):  # afterwards ends[s] is where the members of s end, not where they begin
+                members[ends[chosen[i, j]]] = i
+                ends[chosen[i, j]] += 1
+        for s in range(count_coarse):
+            begin = ends[s - 1] if s > 0 else 0
+            held = ends[s] - begin
+            first, last = shares[s], shares[s + 1]
+            if held == 0 or first == last:
+                continue
+            for m in range(held):
+                for t in range(rows.shape[1]):
+                    taken[m, t] = rows[start + members[begin + m], t]
+            multiply(centers[first:last], taken[:held], products)
+            nearest_center(products, last - first, held, half, first, most, nearest)
+            for m in range(held):
+                i = members[begin + m]
+                if most[0, m] > best[i]:
+                    best[i] = most[0, m]
+                    out[start + i] = first + nearest[0, m]
 
 
 @kernel
