@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow import kernels, machine
+from hedgerow.campaign.placing import Landmarks, place_landmarks
 from hedgerow.clustering.clusters import cluster
 from hedgerow.clustering.hac import linkage
 from hedgerow.encoders.tfidf import learn_tfidf
@@ -167,6 +168,9 @@ def _filter_images() -> None:
 
 def _look_at_maps() -> None:
     """As `campaign/atlas.py` does, without a campaign."""
+    points = np.random.default_rng(0).normal(size=(SOME, WIDTH)).astype(np.float32)
+    landmarks, _ = place_landmarks(points, points[:, :2].astype(np.float64), 0, lambda _: None)
+    Landmarks.of(points, landmarks, 0).place(points)
     x, hidden, axis = (freeze(np.zeros(SOME, kind)) for kind in (np.uint16, np.bool_, np.int16))
     counts, rows = np.zeros((1, 1), np.int64), np.empty(SOME, np.int64)
     maps.count_window(x, x, hidden, axis, axis, counts, counts.copy())

@@ -65,7 +65,8 @@ def test_calls_of_the_map(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -
         assert whole["side"] == SIDE
         assert whole["total"] == whole["within"] == len(whole["points"]["x"]) == ROWS
         assert whole["density"] is None
-        assert 0.5 < whole["share"] <= 1
+        assert whole["way"] == "neighbors"
+        assert 0.3 < whole["share"] <= 1
         assert {name: one["within"] for name, one in whole["layers"].items()} == {
             "picked": 7, "labeled": 2, "disputed": 1,
         }  # fmt: skip
@@ -163,7 +164,7 @@ def test_the_map_is_zoomed_and_circled(campaign: Campaign, browser: "Browser") -
         page = visit.page
         whole = shown(page)
         assert read_counts(page) == [ROWS, 7, 2, 1]
-        assert "Rows that are close need not be alike" in page.locator("desk-map").inner_text()
+        assert "Close rows need not be alike" in page.locator("desk-map").inner_text()
 
         canvas = page.locator("desk-map canvas")
         box = canvas.bounding_box()

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from hedgerow import Campaign, CampaignError, InputError, pool
-from hedgerow.campaign import atlas, layouts
+from hedgerow.campaign import atlas, layouts, placing
 from hedgerow.campaign.atlas import BINS, MOST_MARKED, MOST_POINTS, Window
-from hedgerow.campaign.layouts import SIDE, Layout, find_projection, make_layout
+from hedgerow.campaign.layouts import AXES, NEIGHBORS, SIDE, Layout, find_axes, find_frame, make_layout
 from hedgerow.kernels import freeze, maps
+from hedgerow.kernels import placing as kernels
 from hedgerow.progress import ignore
 
 CLASSES = ["cat", "dog", "fox"]
@@ -39,10 +40,16 @@ def locate(campaign: Campaign) -> Layout:
     """All rows of a small map."""
     found = campaign.atlas().view().points
     assert found is not None
-    return Layout(found.x, found.y, 0.0)
+    return Layout(found.x, found.y, NEIGHBORS, 0.0)
 
 
-# Projection.
+# Places by axes.
+
+
+def place_by_axes(rows: Any) -> Any:
+    """The places (2, n) of rows by their principal components."""
+    along = find_axes(rows).project(rows)[:, :2]
+    return find_frame(along).place(along)
 
 
 def project_slowly(rows: Any) -> Any:
@@ -57,7 +64,7 @@ def project_slowly(rows: Any) -> Any:
 def test_places_are_principal_components(seed: int) -> None:
     rows = RNG(seed).normal(size=(60, 5)) * [5, 3, 1, 1, 1]
     rows[7] = 0
-    places = find_projection(rows).place(rows).astype(np.float64).T
+    places = place_by_axes(rows).astype(np.float64).T
     expected = project_slowly(rows)
     inside = ((places > 0) & (places < SIDE - 1)).all(axis=1)
     assert inside.sum() > 50
@@ -70,14 +77,14 @@ def test_places_are_principal_components(seed: int) -> None:
 def test_the_share_of_variance_is_known() -> None:
     angles = RNG(0).normal(size=50) / 10
     flat = np.c_[np.cos(angles), np.sin(angles), np.zeros(50), np.zeros(50)]
-    assert find_projection(flat).share == pytest.approx(1.0)
-    assert find_projection(RNG(0).normal(size=(500, 10))).share == pytest.approx(0.2, abs=0.06)
+    assert find_axes(flat).share == pytest.approx(1.0)
+    assert find_axes(RNG(0).normal(size=(500, 10))).share == pytest.approx(0.2, abs=0.06)
 
 
 def test_a_few_rows_far_away_do_not_shrink_the_rest() -> None:
     rows = np.c_[np.ones(5000), RNG(0).normal(size=(5000, 2)) / 1000]
     rows[:3, 1] = 50
-    places = find_projection(rows).place(rows)
+    places = place_by_axes(rows)
     assert np.ptp(places[0, 3:]) > SIDE // 2
     assert (places[0, :3] == places[0, 0]).all()
     assert places[0, 0] in (0, SIDE - 1)
@@ -85,16 +92,145 @@ def test_a_few_rows_far_away_do_not_shrink_the_rest() -> None:
 
 @pytest.mark.parametrize("rows", [np.ones((9, 4)), np.zeros((9, 4)), np.ones((1, 1)), np.arange(1.0, 6)[:, None]])
 def test_rows_that_do_not_differ_are_at_one_place(rows: Any) -> None:
-    assert len(np.unique(find_projection(rows).place(rows), axis=1).T) == 1
+    assert len(np.unique(place_by_axes(rows), axis=1).T) == 1
 
 
-def test_the_layout_does_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    embeddings = pool.open_matrix(RNG(0).normal(size=(5000, 12)).astype(np.float32), "embeddings")
-    whole = make_layout(embeddings, ignore)
+@pytest.mark.parametrize(
+    "rows", [np.tile(np.eye(4), (100, 1)), RNG(0).normal(size=(49, 4)), np.ones((100, 3)), np.ones((1, 1))]
+)
+def test_few_different_rows_are_placed_by_axes(rows: Any) -> None:
+    found = make_layout(open_matrix(rows), ignore)
+    assert found.way == AXES
+    assert found.x.tolist() == place_by_axes(rows)[0].tolist()
+    assert found.share == pytest.approx(find_axes(rows).share)
+
+
+# Places by neighbors.
+
+
+def open_matrix(rows: Any) -> pool.Matrix:
+    return pool.open_matrix(rows.astype(np.float32), "embeddings")
+
+
+def make_groups(n: int, groups: int, width: int = 24, seed: int = 0) -> tuple[Any, Any]:
+    """Rows around so many places, and the group of each."""
+    rng = RNG(seed)
+    group = rng.integers(0, groups, n)
+    return rng.normal(size=(groups, width))[group] + 0.4 * rng.normal(size=(n, width)), group
+
+
+def find_nearest(rows: Any, k: int) -> Any:
+    """The k nearest rows of every row, but itself, by all distances."""
+    gaps = np.square(rows).sum(axis=1) - 2 * rows @ rows.T
+    np.fill_diagonal(gaps, np.inf)
+    return gaps.argsort(axis=1, kind="stable")[:, :k]
+
+
+def measure_kept(rows: Any, x: Any, y: Any, k: int = 10) -> float:
+    """Of the k nearest of a row, the share that is among its k nearest on a map."""
+    there = find_nearest(np.stack([x, y], axis=1).astype(float), k)
+    here = find_nearest(rows / np.linalg.norm(rows, axis=1)[:, None], k)
+    return float(np.mean([len({*one} & {*other}) / k for one, other in zip(here, there, strict=True)]))
+
+
+@pytest.mark.parametrize("sample", [2000, 500])
+def test_neighbors_stay_together(sample: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "SAMPLE", sample)
+    rows, group = make_groups(2000, 60)
+    found = make_layout(open_matrix(rows), ignore)
+    assert found.way == NEIGHBORS
+    kept = measure_kept(rows, found.x, found.y)
+    assert kept > 2.5 * measure_kept(rows, *place_by_axes(rows))
+    nearest = find_nearest(np.stack([found.x, found.y], axis=1).astype(float), 1)[:, 0]
+    assert (group[nearest] == group).mean() > 0.95
+    if sample == len(rows):
+        assert found.share == pytest.approx(kept, abs=0.02)  # places are rounded
+
+
+@pytest.mark.parametrize("sample", [5000, 1000])
+def test_one_pool_has_one_map(sample: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "SAMPLE", sample)
+    rows = open_matrix(make_groups(5000, 30)[0])
+    shares: list[float] = []
+    first = make_layout(rows, lambda _, share: shares.append(share))
+    again = make_layout(rows, ignore)
+    assert (first.x == again.x).all()
+    assert (first.y == again.y).all()
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    # Rounding may depend on the blocks that rows are read in, and nothing else.
     monkeypatch.setattr(layouts, "BLOCK", 700)
-    parts = make_layout(embeddings, ignore)
-    for one, other in ((whole.x, parts.x), (whole.y, parts.y)):
-        assert np.abs(one.astype(int) - other).max() <= 1
+    parts = make_layout(rows, ignore)
+    apart = np.hypot(*(one.astype(float) - other for one, other in ((first.x, parts.x), (first.y, parts.y))))
+    assert np.quantile(apart, 0.99) <= 1.5
+
+
+def test_copies_are_at_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.repeat(make_groups(300, 5)[0], 4, axis=0)
+    for sample in (1200, 400):
+        monkeypatch.setattr(layouts, "SAMPLE", sample)
+        found = make_layout(open_matrix(rows), ignore)
+        places = np.stack([found.x, found.y]).astype(int).reshape(2, 300, 4)
+        assert np.ptp(places, axis=2).max() <= 1
+        assert len(np.unique(places[:, :, 0], axis=1).T) > 200
+
+
+def test_wide_rows_are_placed_by_their_leading_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "MOST_AXES", 8)
+    rows, group = make_groups(600, 6, width=40)
+    axes = find_axes(rows)
+    assert axes.project(rows).shape == (600, 8)
+    np.testing.assert_allclose(axes.project(rows)[:, :2], project_slowly(rows), atol=1e-5)
+    found = make_layout(open_matrix(rows), ignore)
+    nearest = find_nearest(np.stack([found.x, found.y], axis=1).astype(float), 1)[:, 0]
+    assert (group[nearest] == group).mean() > 0.9
+
+
+def lose(places: Any, pairs: Any, strength: float, near: float) -> float:
+    """The loss of some pairs, as in the paper."""
+    gaps = 1 + np.square(places[:, None] - places[pairs]).sum(axis=2)
+    return float(strength * (gaps / (near + gaps)).sum())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_forces_are_minus_the_gradient_of_the_losses(seed: int) -> None:
+    rng = RNG(seed)
+    places = rng.normal(size=(12, 2)) * rng.choice([0.1, 5, 50])
+    near, middle, far = (rng.integers(0, 12, (12, k), np.int32) for k in (3, 2, 4))
+    strengths = np.array([2.0, rng.choice([0.0, 700.0]), 1.0])
+
+    def total(at: Any) -> float:
+        repelled = (1 / (2 + np.square(at[:, None] - at[far]).sum(axis=2))).sum()
+        return lose(at, near, 2.0, 10.0) + lose(at, middle, strengths[1], 10_000.0) + strengths[2] * repelled
+
+    forces = np.empty_like(places)
+    kernels.add_forces(places, near, middle, far, strengths, forces)
+    step = 1e-5
+    for row, axis in ((0, 0), (5, 1), (11, 0)):
+        moved = np.zeros_like(places)
+        moved[row, axis] = step
+        slope = (total(places + moved) - total(places - moved)) / (2 * step)
+        assert forces[row, axis] == pytest.approx(-slope, rel=1e-4, abs=1e-6)
+
+
+def test_rows_are_placed_in_the_middle_of_their_nearest_landmarks() -> None:
+    rng = RNG(0)
+    points, places = rng.normal(size=(80, 5)).astype(np.float32), rng.normal(size=(80, 2)) * 10
+    rows = rng.normal(size=(40, 5)).astype(np.float32)
+    landmarks = placing.Landmarks(points, places, points[:1].copy(), np.array([0, 80]))
+    for row, found in zip(rows, landmarks.place(rows), strict=True):
+        near = places[np.square(points - row).sum(axis=1).argsort()[: placing.NEIGHBORS]]
+
+        def spread(at: Any, near: Any = near) -> float:
+            return float(np.sqrt(np.square(near - at).sum(axis=1)).sum())
+
+        least = min(spread(found + move) for move in rng.normal(size=(500, 2)))
+        assert spread(found) < least + 0.3
+    # In cells, nearly all of the nearest are found.
+    sorted_ = placing.Landmarks.of(points, places, 0)
+    same = np.abs(sorted_.place(rows) - landmarks.place(rows)).max(axis=1) < 1e-5
+    assert same.mean() > 0.4
+    assert np.diff(sorted_.starts).sum() == 80
 
 
 # Kernels.
@@ -277,7 +413,7 @@ def test_the_map_is_kept_and_made_again_when_it_must_be(campaign: Campaign, tmp_
             again.atlas().view()
         shares: list[float] = []
         again.atlas().draw(lambda _, share: shares.append(share))
-        assert shares == [1.0]
+        assert shares[-1] == 1.0
         assert (locate(again).y == before.y).all()
     (tmp_path / "more.csv").write_text("id,text\na,text a\nb,text b\n")
     campaign.grow(tmp_path / "more.csv", embeddings=np.eye(3, dtype=np.float32)[:2])

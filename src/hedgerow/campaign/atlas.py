@@ -7,7 +7,7 @@ evenly chosen. Retired rows are not on the map.
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,12 +78,14 @@ class Layer:
 class View:
     """A window of the map. total: rows on the map; within: in the window; counts: per bin, line by line.
 
+    way, share: how rows are placed (`Layout`).
     points: the rows in the window, None if there are many. examples: one row each from where most rows are.
     """
 
     window: Window
     total: int
     within: int
+    way: str
     share: float
     counts: Numbers
     points: Points | None
@@ -168,7 +170,7 @@ class Atlas:
         layers = {name: _view_layer(layout, rows, column, line) for name, rows in marks.layers.items()}
         total = len(layout.x) - int(np.count_nonzero(marks.hidden))
         examples = _locate(layout, find_examples(counts, first))
-        return View(window, total, within, layout.share, counts, points, examples, layers)
+        return View(window, total, within, layout.way, layout.share, counts, points, examples, layers)
 
     def find_near(self, x: int, y: int, reach: int) -> Numbers:
         """The row nearest to a place and not farther than `reach`, if there is one."""
@@ -241,7 +243,7 @@ def _check_window(window: Window) -> Window:
 
 
 def _freeze(layout: Layout) -> Layout:
-    return Layout(freeze(layout.x), freeze(layout.y), layout.share)
+    return replace(layout, x=freeze(layout.x), y=freeze(layout.y))
 
 
 def _locate(layout: Layout, rows: Numbers) -> Points:

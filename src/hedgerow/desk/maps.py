@@ -34,6 +34,7 @@ def describe_view(view: View) -> dict[str, Any]:
     return {
         "total": view.total,
         "within": view.within,
+        "way": view.way,
         "share": view.share,
         "most": int(view.counts.max()),
         "bins": list(view.counts.shape),

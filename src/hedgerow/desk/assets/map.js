@@ -1,4 +1,4 @@
-// MAP: where all rows are, by two directions of their embeddings; what was picked, labeled and disputed; a lasso.
+// MAP: where all rows are, placed so that neighbors are together; what was picked, labeled and disputed; a lasso.
 import { post } from "./api.js";
 import { makeThumbnail } from "./content.js";
 import { make, draw, count, percent } from "./dom.js";
@@ -120,13 +120,12 @@ class MapScreen extends HTMLElement {
     }
   }
 
-  #describe({ total, within, share, most, points, layers }) {
+  #describe({ total, within, way, share, most, points, layers }) {
     const lines = [["rows", within, total], ...Object.entries(layers).map(([name, one]) => [NAMES[name], one.within, one.total])];
     this.counts.replaceChildren(makeTable([["", ([name]) => name], ["in view", ([, here]) => count(here), "number"], ["in all", ([, , all]) => count(all), "number"]], lines, "Rows in view"));
     const shades = points ? "Every dot is a row." : `Stronger color: more rows, up to ${count(most)} in one spot, by the logarithm; zoom in to see single rows.`;
     const some = Object.values(layers).some((one) => one.within > one.x.length) ? " Of large layers an even part is shown." : "";
-    this.legend.textContent = `${shades}${some} Rows are placed by the two directions along which the embeddings vary most; these hold ${percent(share)} of the variance. ` +
-      "Rows that are far apart are different. Rows that are close need not be alike: what the other directions tell is not shown. The axes have no unit and no meaning of their own.";
+    this.legend.textContent = `${shades}${some} ${explainPlaces(way, share)}`;
     this.plane.canvas.setAttribute("aria-description", lines.map(([name, here]) => `${count(here)} ${name}`).join(", ") + " in view");
   }
 
@@ -250,6 +249,13 @@ class MapScreen extends HTMLElement {
 }
 
 const nameRow = (row) => row.label ?? (row.text ? "not labeled" : row.id);
+
+// What being close or far apart means.
+function explainPlaces(way, share) {
+  if (way === "axes") return `The axes are the two directions along which the few different rows vary most; they show ${percent(share)} of the variance.`;
+  return `Rows that are alike tend to be close: of the ten nearest of a row, ${percent(share)} are among its ten nearest on the map. ` +
+    "Close rows need not be alike, how far apart groups are means little, and the axes mean nothing.";
+}
 
 // The smallest rectangle with all rows, in bins of the whole map.
 function findExtent({ side, bins: [, bins], density, points }) {
