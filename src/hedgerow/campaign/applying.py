@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
+from hedgerow.campaign import database as db
 from hedgerow.campaign import verdicts
 from hedgerow.campaign.answers import NEVER, RETRACT
 from hedgerow.campaign.database import Database, last_event, now
@@ -22,10 +23,6 @@ from hedgerow.campaign.verdicts import NO_VALUE, Numbers
 
 NEW, CORRECTED, UNCHANGED, STALE, UNSOLICITED = range(5)
 OUTCOMES = ("new", "corrected", "unchanged", "stale", "unsolicited")
-COLUMNS = (
-    "row", "class", "annotator", "seq", "kind", "value", "task", "source", "channel", "external", "said_at", "came_at",
-    "seconds",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,24 +254,23 @@ def _number(incoming: Incoming, kept: Numbers, past: Numbers) -> Numbers:
 def _write(
     database: Database, connection: sa.Connection, kept: Incoming, asked: Numbers, seq: Numbers, origin: Origin
 ) -> None:
-    n, came_at = len(kept), now()
-    seconds = [None] * n if kept.seconds is None else [None if one != one else one for one in kept.seconds.tolist()]
-    columns: list[Any] = [
-        kept.row.tolist(),
-        kept.class_.tolist(),
-        kept.annotator.tolist(),
-        seq.tolist(),
-        kept.kind.tolist(),
-        [None if value == NO_VALUE else value for value in kept.value.tolist()],
-        [None if task < 0 else task for task in asked.tolist()],
-        [origin.source] * n,
-        [origin.channel] * n,
-        [None] * n if kept.external is None else kept.external.tolist(),
-        [None if when == NEVER else when for when in kept.said_at.tolist()],
-        [came_at] * n,
-        seconds,
-    ]
-    database.insert_many(connection, "event", COLUMNS, zip(*columns, strict=True))
+    seconds = None if kept.seconds is None else [None if one != one else one for one in kept.seconds.tolist()]
+    columns = {
+        "row": kept.row,
+        "class": kept.class_,
+        "annotator": kept.annotator,
+        "seq": seq,
+        "kind": kept.kind,
+        "value": db.leave_out(kept.value, NO_VALUE),
+        "task": db.leave_out(asked, -1),
+        "source": origin.source,
+        "channel": origin.channel,
+        "external": None if kept.external is None else kept.external.tolist(),
+        "said_at": db.leave_out(kept.said_at, NEVER),
+        "came_at": now(),
+        "seconds": seconds,
+    }
+    database.insert_many(connection, "event", columns)
 
 
 def _merge(

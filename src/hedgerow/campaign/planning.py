@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,6 @@ MOST_REPEATS = 20
 RELABEL = "relabel"  # the kind of batches about given rows
 COLD = ("spread", "random")  # strategies that use no model even if there is one
 DOUBLE_STREAM = 0xD0B1E  # sets the draw of doubled tasks apart from other draws with the same seed
-TASK_COLUMNS = ("batch", "pick", "row", "class", "wanted", "given", "state")
 
 
 class NothingToAskError(CampaignError):
@@ -321,9 +319,9 @@ def reserve(database: Database, choice: Choice, wish: Wish) -> int:
         with database.write() as connection:
             _renew(connection, number)
             picks = order[start : start + CHUNK]
-            columns = (picks.tolist(), choice.rows[picks].tolist(), choice.classes[picks].tolist())
-            rows = zip(repeat(number), *columns, wanted[picks].tolist(), repeat(0), repeat(OPEN))
-            database.insert_many(connection, "task", TASK_COLUMNS, rows)
+            columns = {"batch": number, "pick": picks, "row": choice.rows[picks], "class": choice.classes[picks]}
+            columns |= {"wanted": wanted[picks], "given": 0, "state": OPEN}
+            database.insert_many(connection, "task", columns)
     with database.write() as connection:
         _renew(connection, number)
         _open_batch(database, connection, number)

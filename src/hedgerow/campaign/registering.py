@@ -413,10 +413,5 @@ def insert_holdout(
     values = {"kind": "holdout", "strategy": "random", "settings": "{}", "seed": seed, "basis": basis, "at": now()}
     values |= {"state": tables.LIVE, "size": len(rows)}
     batch = connection.execute(sa.insert(tables.batch).values(**values).returning(tables.batch.c.id)).scalar_one()
-    picks = zip(range(len(rows)), rows.tolist(), classes.tolist(), strict=True)
-    database.insert_many(
-        connection,
-        "task",
-        ("batch", "pick", "row", "class", "wanted", "given", "state"),
-        ((batch, pick, row, class_, wanted, 0, tables.OPEN) for pick, row, class_ in picks),
-    )
+    columns = {"batch": batch, "pick": np.arange(len(rows)), "row": rows, "class": classes, "wanted": wanted}
+    database.insert_many(connection, "task", {**columns, "given": 0, "state": tables.OPEN})

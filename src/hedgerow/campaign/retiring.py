@@ -96,9 +96,8 @@ def _retire_rows(database: Database, rows: Numbers, reason: str | None, wanted: 
             here, listed = database.among("row", "rows"), {"rows": database.listed(some)}
             known = verdicts.find_retired(database, connection, some)
             fresh = np.setdiff1d(some, known)
-            facts = (reason, database.who, now(), wanted)
-            columns = ("row", "reason", "who", "at", "purge")
-            database.insert_many(connection, "retired", columns, ((row, *facts) for row in fresh.tolist()))
+            facts = {"reason": reason, "who": database.who, "at": now(), "purge": wanted}
+            database.insert_many(connection, "retired", {"row": fresh, **facts})
             if wanted is not None:
                 mark = f"UPDATE retired SET purge = :purge WHERE purge IS NULL AND {here}"
                 connection.execute(sa.text(mark), {**listed, "purge": wanted})

@@ -24,11 +24,12 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
+from hedgerow.campaign import database as db
 from hedgerow.campaign import quality, tables
 from hedgerow.campaign.answers import ADJUDICATE, ANSWER, BROKEN, NONE_OF_THESE, UNSURE
 from hedgerow.campaign.database import Database
 from hedgerow.campaign.quality import find_leading, find_starts
-from hedgerow.campaign.tables import ANSWERED, CLOSED, DISPUTED, GOLD, OPEN, PLANNING, SETTLED, VOID, WHOLE_ROW
+from hedgerow.campaign.tables import ANSWERED, CLOSED, DISPUTED, GOLD, OPEN, PLANNING, SETTLED, STATES, VOID, WHOLE_ROW
 
 Numbers = npt.NDArray[np.int64]
 NO_VALUE = quality.NO_VALUE
@@ -296,16 +297,15 @@ def store(
     if len(before):
         gone = sa.text(f"DELETE FROM verdict WHERE {database.among('row', 'rows')}")
         connection.execute(gone, {"rows": database.listed(before)})
-    columns = [
-        verdicts.row.tolist(),
-        verdicts.class_.tolist(),
-        [None if value == NO_VALUE else value for value in verdicts.value.tolist()],
-        [HOW[how] for how in verdicts.how.tolist()],
-        verdicts.support.tolist(),
-        verdicts.given.tolist(),
-    ]
-    names = ("row", "class", "value", "how", "support", "given")
-    database.insert_many(connection, "verdict", names, zip(*columns, strict=True))
+    columns = {
+        "row": verdicts.row,
+        "class": verdicts.class_,
+        "value": db.leave_out(verdicts.value, NO_VALUE),
+        "how": [HOW[how] for how in verdicts.how.tolist()],
+        "support": verdicts.support,
+        "given": verdicts.given,
+    }
+    database.insert_many(connection, "verdict", columns)
     _refresh_tasks(database, connection, rows, verdicts, tasks)
 
 
@@ -340,8 +340,9 @@ def _refresh_tasks(
     state[answered] = find_states(chosen, tasks.wanted[answered], tasks.live[answered])
     # Whoever answers a task that has ended was not asked.
     changed = ((given != tasks.given) | (state != tasks.state)) & ~tasks.ended
-    for pair in np.unique(np.column_stack([given[changed], state[changed]]), axis=0).tolist():
-        same = changed & (given == pair[0]) & (state == pair[1])
+    both = given * len(STATES) + state
+    for pair in np.unique(both[changed]).tolist():
         sql = f"UPDATE task SET given = :given, state = :state WHERE {database.among('id', 'tasks')}"
-        facts = {"given": pair[0], "state": pair[1], "tasks": database.listed(np.sort(tasks.id[same]).tolist())}
+        facts = dict(zip(("given", "state"), divmod(pair, len(STATES)), strict=True))
+        facts["tasks"] = database.listed(np.sort(tasks.id[changed & (both == pair)]))
         connection.execute(sa.text(sql), facts)
