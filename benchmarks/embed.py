@@ -173,9 +173,10 @@ def run_texts(options, data):
 def run_images(options, data):
     n = IMAGES // (QUICK * 10 if options.quick else 1)
     with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        write_images(folder / "images", read_images(data, n))
-        results = {"images": run_whole(folder / "images", folder / "images.npy")}
+        images = options.images or Path(made) / "images"
+        if not images.exists():
+            write_images(images, read_images(data, n))
+        results = {"images": run_whole(images, Path(made) / "images.npy")}
     save("embed_images", SEED, {"images": n, "quick": options.quick}, results, options, "embed")
 
 
@@ -186,6 +187,7 @@ def main():
     own = parser(__doc__.partition("\n\n")[0])
     own.add_argument("--data", type=Path, default=None, help="the folder with goemotions and the files of CIFAR")
     own.add_argument("--part", action="append", choices=PARTS, help="measure this only; may be given several times")
+    own.add_argument("--images", type=Path, default=None, help="where images are written, or are from a run before")
     options = own.parse_args()
     for part in options.part or PARTS:
         PARTS[part](options, None if options.quick else options.data)

@@ -128,6 +128,8 @@ def test_keys_can_be_changed_and_switched_off(tmp_path: Path, browser: "Browser"
         first = visit.wait()
         page = visit.page
         visit.press("?")
+        assert "Yes" not in page.locator("dialog.keys").inner_text()  # an example has one class here
+        assert page.locator("dialog.keys li").count() == 3 + 12
         page.get_by_role("button", name="cat: 1. Change").click()
         visit.press("2")
         assert "is the key of" in page.locator(".message").inner_text()

@@ -70,7 +70,7 @@ def test_values_come_from_the_campaign_and_from_a_table_by_id(tmp_path: Path) ->
     table = tmp_path / "fields.jsonl"
     lines = [{"id": "b", "title": "B", "tags": ["x", "y"]}, {"id": "a", "title": None, "tags": None}]
     table.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    card = Card.of(write(tmp_path, "{{id}} {{title}} {{tags}} {{text}} {{content}}"), table, "text")
+    card = Card.of(write(tmp_path, "{{id}} {{title}} {{tags}} {{text}} {{content}}"), table, "text", tmp_path)
     assert card is not None
     assert card.read(["a", "z", "b"], ["first", "second", None]) == [
         {"id": "a", "title": "", "tags": "", "text": "first"},
@@ -84,7 +84,7 @@ def test_values_come_from_the_campaign_and_from_a_table_by_id(tmp_path: Path) ->
 def test_without_ids_the_rows_of_a_table_are_numbered(tmp_path: Path, ids: list[int | str]) -> None:
     table = tmp_path / "fields.csv"
     table.write_text("title\nzero\none\ntwo\n")
-    card = Card.of(write(tmp_path, "{{title}}"), table, None)
+    card = Card.of(write(tmp_path, "{{title}}"), table, None, tmp_path)
     assert card is not None
     assert card.read(ids, [None] * 3) == [{"title": "two"}, {"title": "zero"}, None]
 
@@ -92,7 +92,7 @@ def test_without_ids_the_rows_of_a_table_are_numbered(tmp_path: Path, ids: list[
 def test_numbers_are_found_by_ids_that_are_texts(tmp_path: Path) -> None:
     table = tmp_path / "fields.csv"
     table.write_text("id,title\n7,seven\n8,eight\n")
-    card = Card.of(write(tmp_path, "{{title}}"), table, None)
+    card = Card.of(write(tmp_path, "{{title}}"), table, None, tmp_path)
     assert card is not None
     assert card.read(["8", "x"], [None, None]) == [{"title": "eight"}, None]
 
@@ -100,13 +100,13 @@ def test_numbers_are_found_by_ids_that_are_texts(tmp_path: Path) -> None:
 def test_mistakes_are_told_when_the_desk_starts(tmp_path: Path) -> None:
     template = write(tmp_path, "{{text}} {{price}}")
     with pytest.raises(InputError, match=r"shows \{\{price\}\}, but the columns are id, content, text; name a table"):
-        Card.of(template, None, "text")
+        Card.of(template, None, "text", tmp_path)
     table = tmp_path / "fields.csv"
     table.write_text("id,title\n7,seven\n7,eight\n")
     with pytest.raises(InputError, match="7"):
-        Card.of(template, table, "text")
+        Card.of(template, table, "text", tmp_path)
     with pytest.raises(InputError, match="give --template FILE"):
-        Card.of(None, table, "text")
+        Card.of(None, table, "text", tmp_path)
     with pytest.raises(InputError, match="cannot be read"):
-        Card.of(tmp_path / "away.html", None, "text")
-    assert Card.of(None, None, "text") is None
+        Card.of(tmp_path / "away.html", None, "text", tmp_path)
+    assert Card.of(None, None, "text", tmp_path) is None

@@ -106,7 +106,7 @@ class Running:
         people = _find_people(campaign, settings)
         _check_network(settings)
         media = Media.of(settings.roots, settings.media_hosts)
-        card = Card.of(settings.template, settings.fields, campaign.outline().content)
+        card = Card.of(settings.template, settings.fields, campaign.outline().content, campaign.folder)
         self._settings = settings
         self._visitors = Visitors(campaign.folder / FILE, people)
         self._me = next(iter(people))

@@ -31,8 +31,8 @@ class DeskApp extends HTMLElement {
     } catch (error) {
       return this.#explain(error);
     }
-    const { campaign, person, classes } = this.me;
-    this.keys = new Keys(campaign, person, classes);
+    const { campaign, person, kind, classes } = this.me;
+    this.keys = new Keys(campaign, person, kind, classes);
     this.queue = new Queue(campaign, person);
     this.mine = 0; // answers given in this visit
     this.#build();

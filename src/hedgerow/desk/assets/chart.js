@@ -29,7 +29,7 @@ export function drawCurve(points, { x, y }) {
       draw("line", { x1: EDGE.left, x2: width - EDGE.right, y1: up(at), y2: up(at), class: "grid" }),
       draw("text", { x: EDGE.left - 8, y: up(at) + 4, "text-anchor": "end", text: percent(at) }),
     ]).flat(),
-    [0, 0.5, 1].map((part) => draw("text", { x: across(part * most), y: HEIGHT - EDGE.bottom + 18, "text-anchor": part === 1 ? "end" : "middle", text: count(Math.round(part * most)) })),
+    findSteps(most).map((at) => draw("text", { x: across(at), y: HEIGHT - EDGE.bottom + 18, "text-anchor": at > 0.95 * most ? "end" : "middle", text: count(at) })),
     draw("text", { x: (width + EDGE.left) / 2, y: HEIGHT - 6, "text-anchor": "middle", text: x }),
     band.length ? [draw("polygon", { points: band.join(" "), class: "band" })] : [],
     draw("path", { d: line, class: "line" }),
@@ -38,4 +38,11 @@ export function drawCurve(points, { x, y }) {
       draw("circle", { cx: across(one.x), cy: up(one.y), r: 4.5, class: "point" }, draw("title", { text: one.title })),
     ].flat()).flat(),
   );
+}
+
+// Round numbers from 0 to `most`, at most five or so.
+function findSteps(most) {
+  const power = 10 ** Math.floor(Math.log10(most / 2));
+  const step = Math.max(1, power * [1, 2, 5, 10].find((one) => most / (one * power) <= 5));
+  return Array.from({ length: Math.floor(most / step) + 1 }, (_, at) => at * step);
 }

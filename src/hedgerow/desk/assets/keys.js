@@ -18,6 +18,10 @@ export const ACTIONS = {
   play: ["p", "Play or pause"],
   help: ["?", "Keys"],
 };
+// Kinds of campaigns in which an action means nothing: its key is free there.
+const ELSEWHERE = {
+  yes: ["multi-class", "multi-label"], no: ["multi-class", "multi-label"], finish: ["multi-class", "pairs"], find: ["pairs"], none: ["pairs"],
+};
 const DIGITS = [..."1234567890"];
 const FIXED = new Set(["Tab", "Escape", "Shift", "Control", "Alt", "Meta", "g", "AltGraph", "CapsLock", "Dead"]);
 const NAMES = { " ": "Space", ArrowLeft: "←", ArrowRight: "→", Backspace: "⌫", Enter: "↵" };
@@ -27,18 +31,21 @@ export const nameKey = (key) => NAMES[key] ?? key;
 export class Keys {
   #place;
   #held;
+  #isPairs;
 
-  constructor(campaign, person, classes) {
+  constructor(campaign, person, kind, classes) {
+    this.actions = Object.keys(ACTIONS).filter((action) => !ELSEWHERE[action]?.includes(kind));
+    this.#isPairs = kind === "pairs";
     this.#place = `hedgerow:keys:${campaign}:${person}`;
     this.#held = readStored(this.#place);
     this.setClasses(classes);
   }
 
   setClasses(classes) {
-    const defaults = Object.fromEntries(Object.entries(ACTIONS).map(([action, [key]]) => [action, key]));
-    classes.slice(0, DIGITS.length).forEach((name, at) => (defaults[`class:${name}`] = DIGITS[at]));
+    const defaults = Object.fromEntries(this.actions.map((action) => [action, ACTIONS[action][0]]));
+    this.classes = this.#isPairs ? [] : classes; // classes that have keys
+    this.classes.slice(0, DIGITS.length).forEach((name, at) => (defaults[`class:${name}`] = DIGITS[at]));
     this.defaults = defaults;
-    this.classes = classes;
   }
 
   get on() {
@@ -53,7 +60,7 @@ export class Keys {
 
   get map() {
     const known = new Set(this.classes.map((name) => `class:${name}`));
-    const own = Object.entries(this.#held.map ?? {}).filter(([action]) => action in ACTIONS || known.has(action));
+    const own = Object.entries(this.#held.map ?? {}).filter(([action]) => this.actions.includes(action) || known.has(action));
     const taken = new Set(own.map(([, key]) => key));
     const rest = Object.entries(this.defaults).filter(([, key]) => !taken.has(key));
     return { ...Object.fromEntries(rest), ...Object.fromEntries(own.filter(([, key]) => key)) };

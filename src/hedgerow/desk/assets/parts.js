@@ -54,6 +54,6 @@ export function makeNextRound(desk, done) {
     }
     button.disabled = false;
   });
-  return make("div", { class: "next" }, make("p", { text: "The next round: train a model on the labels so far, and let it choose what to ask next." }),
+  return make("div", { class: "next" }, make("p", { text: "Train a model on the labels so far, and let it choose what to ask next." }),
     make("div", { class: "buttons" }, size, button), said);
 }

@@ -1,6 +1,6 @@
 // The dialog of keys: shows them, changes them, switches them off.
 import { make } from "./dom.js";
-import { ACTIONS, nameAction, nameKey } from "./keys.js";
+import { nameAction, nameKey } from "./keys.js";
 
 const MOST_CLASSES = 60; // classes that are listed
 
@@ -13,7 +13,7 @@ export function openKeys(desk) {
   };
   const build = (message = "") => {
     const { keys } = desk;
-    const listed = [...keys.classes.slice(0, MOST_CLASSES).map((name) => `class:${name}`), ...Object.keys(ACTIONS)];
+    const listed = [...keys.classes.slice(0, MOST_CLASSES).map((name) => `class:${name}`), ...keys.actions];
     dialog.replaceChildren(
       make("h2", { id: "keys-title", text: "Keys" }),
       make("label", { class: "switch" },
