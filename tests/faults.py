@@ -743,12 +743,12 @@ def kill_init(folder: Path, step: int) -> bool:
     return found.killed
 
 
-SECOND = """
+LATER = """
 from alembic import op
 import sqlalchemy as sa
 
-revision = "0002"
-down_revision = "0001"
+revision = "later"
+down_revision = "{newest}"
 
 
 def upgrade():
@@ -765,7 +765,7 @@ def prepare_upgrade(folder: Path) -> None:
     with begin(folder) as campaign:
         campaign.ingest(make_answers(5))
     shutil.copytree(db.VERSIONS, folder / "versions", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "v0002_later.py").write_text(SECOND)
+    (folder / "versions" / "later.py").write_text(LATER.replace("{newest}", db.newest()))
 
 
 def count_upgrade(folder: Path) -> int:

@@ -306,13 +306,14 @@ def test_the_example_of_ones_own_data_and_model_runs(tmp_path: Path) -> None:
     assert len([line for line in body.splitlines() if line.strip()]) <= 12
 
 
-def test_the_example_of_weighted_training_estimates_the_accuracy() -> None:
+@pytest.mark.parametrize(
+    ("script", "first", "off"), [("weighted_training.py", 0, 0.01), ("campaign_weights.py", 1, 0.1)]
+)
+def test_the_examples_of_weights_estimate_the_accuracy(script: str, first: int, off: float) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / "weighted_training.py")],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-W", "error", str(EXAMPLES / script)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    truth, weighted, plain = (float(line.split(": ")[1].split()[0]) for line in done.stdout.splitlines()[:3])
-    assert abs(weighted - truth) < 0.01 < abs(plain - truth)
+    lines = done.stdout.splitlines()[first : first + 3]
+    truth, weighted, plain = (float(line.split(": ")[1].split()[0]) for line in lines)
+    assert abs(weighted - truth) < off < abs(plain - truth)

@@ -77,6 +77,42 @@ def test_hedge_counts_the_labels_outside_the_holdout(make: Make) -> None:
     assert (options["labels"], options["classes"]) == (12, len(CLASSES))
 
 
+def test_weights_of_a_batch_are_kept_and_exported_with_the_labels(make: Make, tmp_path: Path) -> None:
+    campaign = make()
+    campaign.answer("ana", campaign.batch(campaign.next(1, strategy="random"))["task"].item(), CLASSES[0])
+    assert "weight" not in campaign.labels()
+    campaign.predict(chances())
+    batch = campaign.batch(campaign.next(20, strategy="hedge", seed=3))
+    closed = sorted(rows_of(campaign, 1) | rows_of(campaign, 2))
+    clusters = campaign._holdings.labels
+    again = hedgerow.select(
+        hedgerow.Hedge(labels=1), 20, probabilities=chances(), clusters=clusters, labeled=closed, seed=3
+    )
+    assert batch["row"].tolist() == again.rows.tolist()
+    assert again.weights is not None
+    np.testing.assert_allclose(batch["weight"], again.weights, rtol=1e-12)
+    for task in batch["task"].tolist()[:5]:
+        campaign.answer("ana", task, CLASSES[1])
+    campaign.next(20, strategy="margin")  # a strategy without weights changes nothing
+    found = campaign.labels()
+    weights = dict(zip(found["row"].tolist(), found["weight"].tolist(), strict=True))
+    known = dict(zip(again.rows.tolist()[:5], again.weights.tolist(), strict=False))
+    assert {row: weight for row, weight in weights.items() if not np.isnan(weight)} == pytest.approx(known)
+    assert len(weights) == 6  # that of the random batch has none
+    campaign.export_labels(tmp_path / "labels.csv")
+    head, *lines = (tmp_path / "labels.csv").read_text().splitlines()
+    assert head == "id,label,how,support,round,split,weight"
+    assert sum(line.endswith(",") for line in lines) == 1
+
+
+def test_weights_of_pairs_are_kept(make: Make) -> None:
+    pairs = Pairs(np.repeat(np.arange(N), 2), np.tile(np.array([0, 2], np.int32), N))
+    campaign = make(kind="pairs", pairs=pairs, holdout=5)
+    campaign.predict(np.random.default_rng(0).random(len(pairs)))
+    batch = campaign.batch(campaign.next(12, strategy="hedge"))
+    np.testing.assert_allclose(batch["weight"], 2 * (N - 5) / 12)  # nothing is labeled: all are as likely
+
+
 def test_one_seed_gives_one_batch_whatever_else_is_open(make: Make, tmp_path: Path) -> None:
     campaign = make()
     campaign.predict(chances())

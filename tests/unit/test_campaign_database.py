@@ -1,5 +1,6 @@
 """The database of a campaign: tables, triggers, revisions, where it may be, what it never says."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -41,6 +42,17 @@ def test_migrations_give_what_the_tables_say(folder: Path) -> None:
     opened.close()
 
 
+def test_equal_weights_of_many_tasks_are_not_rounded(folder: Path) -> None:
+    opened = db.open_database(folder)
+    rows = np.arange(10, 10 + db.MANY)
+    with opened.write() as connection:
+        columns = {"batch": 1, "pick": rows, "row": rows, "class": -1, "wanted": 1, "given": 0, "state": 4}
+        opened.insert_many(connection, "task", {**columns, "weight": np.full(len(rows), 2.5)})
+        found = connection.exec_driver_sql("SELECT DISTINCT weight FROM task WHERE weight IS NOT NULL").scalars().all()
+    assert found == [2.5]
+    opened.close()
+
+
 @pytest.mark.parametrize("table", ["event", "log"])
 @pytest.mark.parametrize("statement", ["UPDATE {} SET id = id", "DELETE FROM {}"])
 def test_what_was_said_and_done_cannot_be_changed(folder: Path, table: str, statement: str) -> None:
@@ -69,40 +81,54 @@ def test_a_newer_database_is_refused(folder: Path) -> None:
         Campaign.upgrade(folder)
 
 
-def test_an_older_database_is_copied_and_upgraded(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a second migration, as a later release would have it."""
-    versions = tmp_path / "versions"
-    versions.mkdir()
-    first = (db.VERSIONS / "v0001_first.py").read_text()
-    (versions / "v0001_first.py").write_text(first)
-    second = 'from alembic import op\nrevision = "0002"\ndown_revision = "0001"\n\n\ndef upgrade():\n'
-    (versions / "v0002_second.py").write_text(second + '    op.execute("CREATE TABLE later (id INTEGER)")\n')
-    assert Campaign.upgrade(folder) is None
-    monkeypatch.setattr(db, "VERSIONS", versions)
-    with pytest.raises(CampaignError, match=r"older hedgerow .*hedgerow campaign upgrade"):
+def add_migration(folder: Path, body: str) -> Path:
+    """All migrations, and one more."""
+    versions = folder / "versions"
+    shutil.copytree(db.VERSIONS, versions, ignore=shutil.ignore_patterns("__pycache__"))
+    head = f'from alembic import op\nrevision = "later"\ndown_revision = "{db.newest()}"\n\n\ndef upgrade():\n'
+    (versions / "later.py").write_text(head + body)
+    return versions
+
+
+def test_tables_without_weights_get_them(folder: Path) -> None:
+    change(folder, "ALTER TABLE task DROP COLUMN weight")
+    change(folder, "UPDATE alembic_version SET version_num = '0001'")
+    with pytest.raises(CampaignError, match="older hedgerow"):
         Campaign.open(folder)
     done = Campaign.upgrade(folder)
     assert done is not None
     assert (done.before, done.after) == ("0001", "0002")
     with Campaign.open(folder) as campaign:
         assert campaign.status().labels == {"majority": 1}
+        assert "weight" not in campaign.labels()
+
+
+def test_an_older_database_is_copied_and_upgraded(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one more migration, as a later release would have it."""
+    newest = db.newest()
+    versions = add_migration(tmp_path, '    op.execute("CREATE TABLE later (id INTEGER)")\n')
+    assert Campaign.upgrade(folder) is None
+    monkeypatch.setattr(db, "VERSIONS", versions)
+    with pytest.raises(CampaignError, match=r"older hedgerow .*hedgerow campaign upgrade"):
+        Campaign.open(folder)
+    done = Campaign.upgrade(folder)
+    assert done is not None
+    assert (done.before, done.after) == (newest, "later")
+    with Campaign.open(folder) as campaign:
+        assert campaign.status().labels == {"majority": 1}
         assert [entry.command for entry in campaign.log(1)] == ["upgrade"]
     assert done.copy is not None
     connection = sqlite3.connect(done.copy)
-    assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+    assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(newest,)]
     assert connection.execute("SELECT count(*) FROM event").fetchall() == [(1,)]
     connection.close()
 
 
 def test_a_failed_upgrade_changes_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = tmp_path / "versions"
-    versions.mkdir()
-    (versions / "v0001_first.py").write_text((db.VERSIONS / "v0001_first.py").read_text())
-    second = 'from alembic import op\nrevision = "0002"\ndown_revision = "0001"\n\n\ndef upgrade():\n'
-    second += '    op.execute("CREATE TABLE later (id INTEGER)")\n    op.execute("CREATE TABLE event (id INTEGER)")\n'
-    (versions / "v0002_second.py").write_text(second)
+    again = '    op.execute("CREATE TABLE later (id INTEGER)")\n    op.execute("CREATE TABLE event (id INTEGER)")\n'
+    versions = add_migration(tmp_path, again)
     with monkeypatch.context() as patch:
         patch.setattr(db, "VERSIONS", versions)
         with pytest.raises(StoreError, match="table event already exists"):

@@ -761,11 +761,12 @@ class Campaign:
 
     def labels(self, *, split: str = results.ALL, spread: bool = False) -> dict[str, Any]:
         """The verdicts by column, in the order of the pool: id, row, class (of pairs), label, how, support, given,
-        round, split.
+        round, split, weight (if a strategy knew the probabilities of its picks, as hedge does).
 
         label: a name; a tuple of names (multi-label); 0 or 1 (pairs); None where people named no class. round: 1
         without a model, 2 with the first one, ...; 0 for the holdout and what nobody asked for. split: "train",
-        "holdout" or "all". spread: also labels that `spread` carried over, where nobody said anything.
+        "holdout" or "all". spread: also labels that `spread` carried over, where nobody said anything. weight: one over
+        the probability with which the batch picked this row or pair among its candidates; NaN if that is not known.
         """
         carried = self._read_carried() if spread else None
         return results.read_labels(self._database, self._holdings, Wanted(split), carried).columns
@@ -788,11 +789,12 @@ class Campaign:
         spread: bool = False,
         force: bool = False,
     ) -> Exported:
-        """Write the labels: id, class (of pairs), label, how, support, round, split; what is left out is counted.
+        """Write the labels: id, class (of pairs), label, how, support, round, split, weight (if there are any).
 
-        to: "jsonl", "csv", "parquet", "label-studio" or "hf" (a data set of Hugging Face); by default what the suffix
-        says. split: "train", "holdout" or "all". undecided: also rows that people named no class for. content: with
-        the texts or uris. spread: also labels that `spread` carried over. An open text file gets CSV.
+        What is left out is counted. to: "jsonl", "csv", "parquet", "label-studio" or "hf" (a data set of Hugging
+        Face); by default what the suffix says. split: "train", "holdout" or "all". undecided: also rows that people
+        named no class for. content: with the texts or uris. spread: also labels that `spread` carried over. An open
+        text file gets CSV.
         """
         wanted = Wanted(split, undecided, content)
         carried = self._read_carried() if spread else None

@@ -119,7 +119,7 @@ class Database:
     def insert_many(self, connection: sa.Connection, table: str, columns: Mapping[str, Any]) -> None:
         """Insert many rows by the driver itself: SQLAlchemy would take three times as long.
 
-        columns: by name, a list or an array of whole numbers, or one value for all rows. A number that all rows share
+        columns: by name, a list or an array of numbers, or one value for all rows. A number that all rows share
         is written into the statement of SQLite: to bind values is half of the work.
         """
         n = max(len(values) for values in columns.values() if isinstance(values, (list, np.ndarray)))
@@ -199,10 +199,11 @@ def leave_out(values: npt.NDArray[np.int64], absent: int) -> Any:
 
 
 def _fold(values: Any, folds: bool) -> Any:
-    """An array as a list, or as one number if that may be and all are equal; anything else as it is."""
+    """An array as a list, or as one whole number if that may be and all are equal; anything else as it is."""
     if not isinstance(values, np.ndarray):
         return values
-    return int(values[0]) if folds and (values == values[0]).all() else values.tolist()
+    one = folds and values.dtype.kind in "iu" and bool((values == values[0]).all())
+    return int(values[0]) if one else values.tolist()
 
 
 def _repeat(values: Any, n: int) -> Iterable[Any]:

@@ -81,6 +81,7 @@ class Choice:
     basis: int
     generation: int
     given: Numbers | int = 0  # the answers that each has already, for batches that ask again
+    weights: npt.NDArray[np.float64] | None = None  # one over the probability of each pick, if the strategy knows it
 
 
 def check_wish(wish: Wish) -> Wish:
@@ -160,13 +161,15 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
     settings = {"options": describe_options(chosen), "k": wish.k, "answers": wish.answers, "double": wish.double}
     name = strategy if isinstance(strategy, str) else resolve(strategy, known)[0]
     model = None if cold or row is None else row.id
+    batch: Any
     if holdings.kind == PAIRS:
-        pairs = select_pairs(chosen, wish.k, pairs=holdings.pairs, **inputs, **common)
-        rows, classes = pairs.rows, pairs.classes.astype(np.int64)
+        batch = select_pairs(chosen, wish.k, pairs=holdings.pairs, **inputs, **common)
+        classes = batch.classes.astype(np.int64)
     else:
         batch = select(_set_apart(chosen, apart), wish.k, **inputs, **common)
-        rows, classes = batch.rows, np.full(len(batch), WHOLE_ROW, np.int64)
-    return Choice(rows, classes, "cold" if cold else "pick", name, settings, model, basis, generation)
+        classes = np.full(len(batch), WHOLE_ROW, np.int64)
+    kind = "cold" if cold else "pick"
+    return Choice(batch.rows, classes, kind, name, settings, model, basis, generation, weights=batch.weights)
 
 
 def count_labels(database: Database, holdings: Holdings, strategy: Hedge) -> Hedge:
@@ -321,6 +324,8 @@ def reserve(database: Database, choice: Choice, wish: Wish) -> int:
             picks = order[start : start + CHUNK]
             columns = {"batch": number, "pick": picks, "row": choice.rows[picks], "class": choice.classes[picks]}
             columns |= {"wanted": wanted[picks], "given": 0, "state": OPEN}
+            if choice.weights is not None:
+                columns["weight"] = choice.weights[picks]
             database.insert_many(connection, "task", columns)
     with database.write() as connection:
         _renew(connection, number)

@@ -10,6 +10,7 @@ A million rows are read as numbers; names are looked up by code.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -31,6 +32,7 @@ SPLITS = (TRAIN, HOLDOUT, ALL)
 RETIRED, SPREAD = "retired", "spread"
 MOST_EXPANDED = 50_000_000  # votes of a multi-label campaign, one per class
 Mask = npt.NDArray[np.bool_]
+Doubles = npt.NDArray[np.float64]
 Columns = dict[str, npt.NDArray[Any]]
 
 
@@ -74,7 +76,7 @@ def describe_left_out(left_out: Mapping[str, int]) -> str:
 
 
 def read_labels(database: Database, holdings: Holdings, wanted: Wanted, carried: Carried | None = None) -> Found:
-    """The verdicts: id, row, class (of pairs), label, how, support, given, round, split.
+    """The verdicts: id, row, class (of pairs), label, how, support, given, round, split, and weight if there are any.
 
     carried: labels of `spread`, for the rows (or pairs) of which nobody said anything.
     """
@@ -82,6 +84,7 @@ def read_labels(database: Database, holdings: Holdings, wanted: Wanted, carried:
     with database.read() as connection:
         found = verdicts.read_verdicts(connection)
         rounds = _read_rounds(connection, found)
+        weighted = _read_weights(connection)
         names = read_names(connection, holdings)
         marks = read_marks(connection, holdings.n)
         retired = _count_retired(connection)
@@ -98,6 +101,8 @@ def read_labels(database: Database, holdings: Holdings, wanted: Wanted, carried:
     columns["how"] = _list_names((*HOW, SPREAD))[kept.how]
     columns |= {"support": kept.support, "given": kept.given, "round": rounds[keep]}
     columns["split"] = _list_names((TRAIN, HOLDOUT))[marks.holdout[kept.row].astype(np.int64)]
+    if len(weighted):
+        columns["weight"] = _find_weights(weighted, kept)
     if retired:
         left_out[RETIRED] = left_out.get(RETIRED, 0) + retired
     return Found(columns, left_out)
@@ -150,6 +155,22 @@ def _read_rounds(connection: sa.Connection, found: Verdicts) -> Numbers:
     rounds = np.zeros(len(found.row), np.int64)
     rounds[at[at >= 0]] = rounds_of[asked[at >= 0, 2]]  # with several, numpy keeps the last
     return rounds
+
+
+def _read_weights(connection: sa.Connection) -> Doubles:
+    """(row, class, weight) of what was answered in batches with weights (m, 3); rows are exact in float64."""
+    sql = 'SELECT "row", "class", weight FROM task WHERE weight IS NOT NULL AND given > 0 ORDER BY id'
+    found: Any = connection.execute(sa.text(sql)).cursor
+    return np.fromiter(chain.from_iterable(found), np.float64).reshape(-1, 3)
+
+
+def _find_weights(weighted: Doubles, kept: Verdicts) -> Doubles:
+    """The weights of some verdicts; NaN where there is none."""
+    keys = weighted[:, :2].astype(np.int64)
+    at = verdicts.find_places(keys[:, 0], keys[:, 1], kept.row, kept.class_)
+    weights = np.full(len(kept.row), np.nan)
+    weights[at[at >= 0]] = weighted[at >= 0, 2]
+    return weights
 
 
 # Votes.
@@ -289,7 +310,7 @@ def _identify(rows: Numbers, classes: Numbers, holdings: Holdings, wanted: Wante
 
 # Files.
 
-LABEL_COLUMNS = ("id", "text", "uri", "class", "label", "how", "support", "round", "split")
+LABEL_COLUMNS = ("id", "text", "uri", "class", "label", "how", "support", "round", "split", "weight")
 VOTE_COLUMNS = ("id", "class", "annotator", "kind", "value", "said_at")
 Target = str | Path | TextIO
 

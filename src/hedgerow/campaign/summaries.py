@@ -233,12 +233,12 @@ def read_batch(database: Database, shelf: Shelf, holdings: Holdings, number: int
     with database.read() as connection:
         batch = require_batch(connection, number)
         table = tables.task
-        query = sa.select(table.c.id, table.c.row, table.c["class"], table.c.state, table.c.pick)
+        query = sa.select(table.c.id, table.c.row, table.c["class"], table.c.state, table.c.pick, table.c.weight)
         found = connection.execute(query.where(table.c.batch == number).order_by(table.c.pick)).all()
         guesses = None
         if batch.model is not None:
             guesses, _ = load_predictions(connection, shelf, holdings, find_model(connection, batch.model))
-    whole = np.array([tuple(row) for row in found], np.int64).reshape(-1, 5)
+    whole = np.array([tuple(row[:5]) for row in found], np.int64).reshape(-1, 5)
     task, rows, classes, states, picks = whole.T
     ids, contents = holdings.take(rows)
     columns: dict[str, npt.NDArray[Any]] = {"id": ids, "task": task, "row": rows}
@@ -253,6 +253,9 @@ def read_batch(database: Database, shelf: Shelf, holdings: Holdings, number: int
         columns["margin"], columns["probability"] = _take(guesses.margin, at), _take(guesses.probability, at)
         if holdings.kind != PAIRS and (guesses.guess[at] != UNKNOWN_CLASS).all():
             columns["guess"] = _name(guesses.guess[at], holdings)
+    weights = np.array([row.weight for row in found], np.float64)  # NaN where there is none
+    if not np.isnan(weights).all():
+        columns["weight"] = weights
     columns["state"] = np.array([STATES[state] for state in states.tolist()], np.object_)
     columns["pick"] = picks
     return columns

@@ -133,6 +133,7 @@ task = sa.Table(
     sa.Column("wanted", sa.Integer, nullable=False),
     sa.Column("given", sa.Integer, nullable=False),
     sa.Column("state", sa.SmallInteger, nullable=False),
+    sa.Column("weight", sa.Float),  # one over the probability with which it was picked, if that is known
 )
 # Open batches never overlap: a row (or a pair) waits for people in one task at most.
 sa.Index(

@@ -36,7 +36,7 @@ def labels(
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Write the labels, for training: id, label, how, support, round, split."""
+    """Write the labels, for training: id, label, how, support, round, split, and weight if batches had weights."""
     with open_campaign(folder, database) as campaign:
         target, form = _find_target(out, to, as_json)
         done = campaign.export_labels(
