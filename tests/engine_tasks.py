@@ -170,6 +170,15 @@ def kill_at_first_merge(job: dict[str, Any]) -> Any:
     return sharding.merge_shard(job)
 
 
+def kill_at_first_part(job: dict[str, Any]) -> Any:
+    """Picks from a part whose worker is killed at the first try of one job."""
+    from hedgerow.strategies import workers
+
+    if job["part"] == 1 and touch(str(Path(job["folder"]) / "killed")):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return workers.pick_part(job)
+
+
 def refuse_search(job: dict[str, Any]) -> Any:
     raise InputError("this part is wrong")
 

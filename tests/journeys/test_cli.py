@@ -324,6 +324,22 @@ def test_any_option_of_a_strategy(files: Path, run: Run) -> None:
     assert hr.Batch.load("batch.parquet").rows.tolist() == expected.rows.tolist()
 
 
+def test_partitions_on_an_engine(files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch of one process; the variable does not concern strategies that need no engine."""
+    parts = ["predictions.npy", "--strategy", "badge", "--embeddings", "pool.npy", "--partitions", "3", "--force"]
+    run(*select(*parts, clusters=None))
+    alone = hr.Batch.load("batch.parquet").rows.tolist()
+    run(*select(*parts, "--engine", "processes:2", "--workdir", "work", clusters=None))
+    assert hr.Batch.load("batch.parquet").rows.tolist() == alone
+    assert len(list(Path("work").glob("picks-*.json"))) == 3
+    monkeypatch.setenv("HEDGEROW_ENGINE", "processes:2")
+    assert run(*select("predictions.npy", "--force")).code == 0
+    monkeypatch.delenv("HEDGEROW_ENGINE")
+    asked = ["--engine", "processes:2", "--force"]
+    one_line(run(*select("predictions.npy", *asked)), 1, "cluster-margin does not run on an engine")
+    one_line(run(*select("predictions.npy", *asked, "--pairs", "pairs.parquet")), 1, "cannot be used with --pairs")
+
+
 @pytest.mark.parametrize("strategy", sorted(hr.STRATEGIES))
 def test_logits_for_every_strategy(files: Path, run: Run, strategy: str) -> None:
     shared = ["--strategy", strategy, "--embeddings", "pool.npy", "--force"]

@@ -106,12 +106,9 @@ def test_uniform_and_partitioned_draws_do_not_follow_the_law(pool):
     with threads.team(1) as team:
 
         def count_sets(parts):
-            def pick(part, rows, share):
-                return hr.Badge().pick(view, rows, share, rng, team)
-
-            return Counter(
-                frozenset(partitions.pick_by_parts(view, 2, parts, rng, pick, "badge").tolist()) for _ in range(TRIALS)
-            )
+            badge = hr.Badge(partitions=parts)
+            picks = (partitions.pick_parts(badge, view, badge.plan(view, 2, rng), rng, team) for _ in range(TRIALS))
+            return Counter(frozenset(np.concatenate(picked).tolist()) for picked in picks)
 
         parted, undivided = count_sets(2), count_sets(1)
     assert reference.judge(uniform, sets) < NEVER
@@ -126,7 +123,7 @@ def test_a_random_first_center_is_uniform_and_the_rest_follows(pool):
     view, rng = hr.View(N, probabilities=probabilities, embeddings=embeddings), np.random.default_rng(1)
     badge, rows = hr.Badge(first="random"), np.arange(N)
     with threads.team(1) as team:
-        counts = Counter(tuple(badge.pick(view, rows, 2, rng, team).tolist()) for _ in range(TRIALS))
+        counts = Counter(tuple(badge.pick(view, rows, None, 2, rng, team).tolist()) for _ in range(TRIALS))
     assert reference.judge(counts, law) > RARE
 
 

@@ -6,7 +6,7 @@ import pytest
 import hedgerow as hr
 import reference
 from hedgerow import machine as threads
-from hedgerow.strategies import View, centers, partitions
+from hedgerow.strategies import View, centers, coreset
 
 
 def scale(points, metric):
@@ -80,15 +80,16 @@ def test_with_split_labels_every_part_is_a_pool_of_its_own(at_once, monkeypatch)
     points = np.random.default_rng(0).normal(size=(500, 6)).astype(np.float32)
     view = View(500, np.arange(500) < 300, embeddings=points)
     shares, parts = [], []
-    shelve, split = centers.shelve, partitions.split
+    shelve, split = centers.shelve, coreset.split
     monkeypatch.setattr(centers, "shelve", lambda points, team: shelve(shares.append(points) or points, team))
-    monkeypatch.setattr(partitions, "split", lambda *given: parts.extend(split(*given)) or parts)
+    monkeypatch.setattr(coreset, "split", lambda *given: parts.extend(split(*given)) or parts)
     picked = hr.CoreSet(partitions=4, split_labeled=True)(view, 42, np.random.default_rng(5))
     assert sorted(map(tuple, np.vstack(shares))) == sorted(map(tuple, points[:300]))
     assert [len(share) for share in shares] == [75] * 4
     wide, expected = points.astype(np.float64), []
-    for share, (rows, count) in zip(shares, parts, strict=True):
-        expected += rows[reference.farthest_first(wide[rows], share.astype(np.float64), count)].tolist()
+    for share, part in zip(shares, parts, strict=True):
+        places = reference.farthest_first(wide[part.rows], share.astype(np.float64), part.share)
+        expected += part.rows[places].tolist()
     assert picked.tolist() == expected
 
 

@@ -256,7 +256,7 @@ def test_badge_draws_by_the_law_of_plusplus_over_two_gradient_blocks():
     first = int((wide**2).sum(axis=1).argmax())
     view, rng = hr.PairView(PAIRS, 3, probabilities=CHANCES, embeddings=POINTS).flat, np.random.default_rng(0)
     with threads.team(1) as team:  # one team for all draws
-        drawn = (hr.Badge().pick(view, np.arange(6), 3, rng, team) for _ in range(3000))
+        drawn = (hr.Badge().pick(view, np.arange(6), None, 3, rng, team) for _ in range(3000))
         counts = Counter(tuple(picked.tolist()) for picked in drawn)
     assert reference.judge(counts, reference.plusplus_law(wide, first, 3)) > RARE
     assert reference.judge(counts, reference.plusplus_law(wide, first, 3, power=1)) < NEVER

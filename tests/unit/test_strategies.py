@@ -424,8 +424,8 @@ def test_partitions_give_whole_batches(make, parts, given):
 def test_parts_and_shares_are_even_and_cover_everything():
     for n, k, parts in [(10, 7, 3), (10, 10, 4), (3, 2, 5), (100, 99, 7)]:
         split = partitions.split(np.arange(n) * 2, k, parts, np.random.default_rng(0))
-        sizes, shares = [len(rows) for rows, _ in split], [share for _, share in split]
-        assert sorted(np.concatenate([rows for rows, _ in split])) == list(range(0, 2 * n, 2))
+        sizes, shares = [len(part.rows) for part in split], [part.share for part in split]
+        assert sorted(np.concatenate([part.rows for part in split])) == list(range(0, 2 * n, 2))
         assert sum(shares) == k
         assert max(sizes) - min(sizes) <= 1
         assert max(shares) - min(shares) <= 1
@@ -436,8 +436,8 @@ def test_every_row_lands_in_every_part_equally_often():
     rng = np.random.default_rng(0)
     counts = np.zeros((6, 3))
     for _ in range(3000):
-        for part, (rows, _) in enumerate(partitions.split(np.arange(6), 3, 3, rng)):
-            counts[rows, part] += 1
+        for number, part in enumerate(partitions.split(np.arange(6), 3, 3, rng)):
+            counts[part.rows, number] += 1
     assert np.abs(counts - 1000).max() < 120  # 4.6 standard deviations of a count
 
 

@@ -277,6 +277,15 @@ def select(
         str | None, typer.Option(help="With --pairs: column with the classes, if it is not called class or similar.")
     ] = None,
     logits: Annotated[bool, typer.Option("--logits", help="The predictions are logits, not probabilities.")] = False,
+    engine: Engine = None,
+    workdir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for finished parts: an interrupted selection continues from there. Workers must share it."
+        ),
+    ] = None,
+    insecure: Insecure = False,
+    mixed_workers: MixedWorkers = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -284,8 +293,10 @@ def select(
 
     Files with ids are joined by id, whatever their order; files without ids are matched by position. `row` is the
     position in the embeddings if they are given, else in the clusters, else in the predictions. Rows without
-    predictions are not selected. The batch is written in pick order; Parquet has the settings in its metadata.
+    predictions are not selected. The batch is written in pick order; Parquet has the settings in its metadata. With
+    --partitions, badge and coreset can use the workers of an engine; the batch is the same.
     """
+    from hedgerow.engines import open_engine
     from hedgerow.pairs import PAIR_STRATEGIES, select_pairs
     from hedgerow.pool.outputs import STDOUT, check_output
     from hedgerow.strategies import STRATEGIES, make
@@ -311,8 +322,15 @@ def select(
         if class_column is not None:
             raise InputError("--class-column needs --pairs")
         shared |= {"logits" if logits else "predictions": predictions}
-        batch = select_rows(chooser, k, **shared, progress=True)
+        asked = engine is not None or workdir is not None  # if not, HEDGEROW_ENGINE is for strategies that can use it
+        if asked or getattr(chooser, "partitions", 1) > 1:
+            with open_engine(engine, insecure=insecure, mixed_workers=mixed_workers) as opened:
+                batch = select_rows(chooser, k, **shared, engine=opened, workdir=workdir, progress=True)
+        else:
+            batch = select_rows(chooser, k, **shared, progress=True)
     else:
+        if engine is not None or workdir is not None:
+            raise InputError("--engine and --workdir cannot be used with --pairs: pairs are selected in one process")
         if logits:
             raise InputError("--logits cannot be used with --pairs: give probabilities, as from a sigmoid")
         shared |= {"pairs": pairs, "class_column": class_column}

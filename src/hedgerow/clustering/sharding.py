@@ -68,7 +68,7 @@ from hedgerow.shards import count_rows
 ROUND = ("round-", "active-", "sums-", "clusters-")  # folders that serve one round
 SAMPLE = 64  # training points per coarse center
 # A row is compared with the coarse centers below this many of the level above. With 1, three rows in ten would get into
-# a wrong group at ten million rows, and one pass after another would miss their neighbors. With 16 it is one in a hundred.
+# a wrong group at ten million rows, and pass after pass would miss their neighbors. With 16 it is one in a hundred.
 NEAR = 16
 BESIDE = 45  # groups whose cells are considered as neighbors: more than `cells.NEAR`, because groups are smaller
 LOG = ("left", "right", "heights")

@@ -8,6 +8,7 @@ strategy that declares nothing gets everything that is given. `select` checks th
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ import numpy.typing as npt
 
 from hedgerow import checks, pool, scores
 from hedgerow.batches import Batch
+from hedgerow.engines import Engine
 from hedgerow.errors import InputError
 from hedgerow.machine import team
 from hedgerow.progress import Progress, watch
+from hedgerow.shards import is_wanted
 from hedgerow.strategies import inputs
 from hedgerow.strategies.badge import Badge
 from hedgerow.strategies.cluster_margin import ClusterMargin, refuse_row_margin
@@ -33,6 +36,7 @@ from hedgerow.strategies.random import Random
 from hedgerow.strategies.typiclust import TypiClust
 from hedgerow.strategies.uncertainty import Entropy, LeastConfidence
 from hedgerow.strategies.view import Drawn, View
+from hedgerow.strategies.workers import check_parts, pick_on_engine
 
 __all__ = [
     "STRATEGIES",
@@ -107,6 +111,8 @@ def select(
     ignore_unknown: bool = False,
     column: str | None = None,
     id_column: str | None = None,
+    engine: str | Engine | None = None,
+    workdir: str | Path | None = None,
     progress: Progress | bool | None = None,
 ) -> Batch:
     """The k unlabeled rows to label next, chosen by `strategy`.
@@ -128,6 +134,10 @@ def select(
     labeled: a bool mask (n,), rows, ids that are strings, or the path of a file that lists ids or rows (.parquet, .csv,
     .jsonl, .txt, .npy), or a list of such paths. ignore_unknown: leave out ids that are not in the pool, instead of an
     error. allow_short: take what is there when fewer than k rows are unlabeled, instead of `PoolExhaustedError`.
+
+    engine: where the parts of `Badge` and `CoreSet` with `partitions` are worked on (see `hedgerow.engines`), with the
+    same batch. workdir: a folder for finished parts, from which an interrupted selection continues; workers on other
+    machines must share it.
     progress: True shows a progress bar; or a callable progress(phase, share).
 
     Time and memory: see the strategy; predictions in another order than the pool are copied.
@@ -135,6 +145,7 @@ def select(
     name, chosen = resolve(strategy, STRATEGIES)
     refuse_row_margin(chosen)
     k, seed = checks.integer(k, "k"), checks.seed(seed)
+    on_engine = check_parts(chosen, name) if is_wanted(engine, workdir) else None
     sources = {"probabilities": probabilities, "margins": margins, "logits": logits, "predictions": predictions}
     sources |= {"embeddings": embeddings, "clusters": clusters}
     with watch(progress) as report:
@@ -149,7 +160,12 @@ def select(
         view = look(joined, closed, needs)
         report("selecting", 0.8)
         taken = min(k, closed.available)
-        picked = chosen(view, taken, np.random.default_rng([STREAM, seed])) if taken else np.zeros(0, np.int64)
+        picked: Any = np.zeros(0, np.int64)
+        rng = np.random.default_rng([STREAM, seed])
+        if taken and on_engine is not None:
+            picked = pick_on_engine(on_engine, view, taken, rng, name, engine, workdir, report)
+        elif taken:
+            picked = chosen(view, taken, rng)
         rows, weights = check_drawn(picked, view, taken, name)
     settings = {"options": describe_options(chosen), "k": k, "n": joined.n}
     settings |= closed.describe()

@@ -16,7 +16,7 @@ import numpy as np
 from hedgerow import checks
 from hedgerow.machine import Team, team
 from hedgerow.pool.blocks import open_rows
-from hedgerow.strategies.partitions import Rows, pick_by_parts
+from hedgerow.strategies.partitions import Part, Rows, fill_up, pick_parts, split
 from hedgerow.strategies.view import View
 
 FIRST = ("largest-norm", "random")
@@ -45,13 +45,17 @@ class Badge:
         # limit the threads of a BLAS that is loaded.
         importlib.import_module("hedgerow.strategies.seeding")
         with team() as threads:
+            picked = pick_parts(self, view, self.plan(view, k, rng), rng, threads)
+        return fill_up(np.concatenate(picked), view, k, rng, "badge")
 
-            def pick(_: int, rows: Rows, share: int) -> Rows:
-                return self.pick(view, rows, share, rng, threads)
+    def plan(self, view: View, k: int, rng: np.random.Generator) -> list[Part]:
+        """The parts of the pool."""
+        return split(view.unlabeled_rows(), k, self.partitions, rng)
 
-            return pick_by_parts(view, k, self.partitions, rng, pick, "badge")
+    def prepare(self, view: View, centers: Rows, threads: Team) -> None:
+        """Nothing: labeled rows play no part."""
 
-    def pick(self, view: View, rows: Rows, k: int, rng: np.random.Generator, threads: Team) -> Rows:
+    def pick(self, view: View, rows: Rows, given: None, k: int, rng: np.random.Generator, threads: Team) -> Rows:
         """Up to k of the rows; fewer if their gradients are no longer distinct."""
         from hedgerow.strategies.seeding import draw_centers, factor_gradients
 

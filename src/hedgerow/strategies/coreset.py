@@ -4,6 +4,7 @@ The next pick is always the row farthest from its nearest center; the labeled ro
 remaining distance is at most twice the optimum. The authors' mixed integer program for outliers is not implemented.
 """
 
+import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,7 +16,7 @@ from hedgerow.errors import InputError
 from hedgerow.kernels import freeze
 from hedgerow.machine import Team, team
 from hedgerow.pool.blocks import copy_rows
-from hedgerow.strategies.partitions import Rows, pick_by_parts
+from hedgerow.strategies.partitions import Part, Rows, fill_up, pick_parts, split
 from hedgerow.strategies.view import View
 
 if TYPE_CHECKING:
@@ -57,18 +58,25 @@ class CoreSet:
         """k unlabeled rows far from these rows and from each other."""
         # Imported here, since it brings scipy, and other strategies start without; and before the team, which can only
         # limit the threads of a BLAS that is loaded.
-        from hedgerow.strategies.centers import shelve
+        importlib.import_module("hedgerow.strategies.centers")
+        with team() as threads:
+            picked = pick_parts(self, view, self._plan(view, centers, k, rng), rng, threads)
+        return fill_up(np.concatenate(picked), view, k, rng, "coreset")
 
+    def plan(self, view: View, k: int, rng: np.random.Generator) -> list[Part]:
+        """The parts of the pool, and the labeled rows that each keeps away from."""
+        return self._plan(view, view.labeled_rows(), k, rng)
+
+    def _plan(self, view: View, centers: Rows, k: int, rng: np.random.Generator) -> list[Part]:
         # In random order, so that pivots and parts are random samples.
         shares = np.array_split(rng.permutation(centers), self.partitions if self.split_labeled else 1)
-        with team() as threads:
-            whole = None if self.split_labeled else shelve(self.copy_points(view, shares[0]), threads)
+        return split(view.unlabeled_rows(), k, self.partitions, rng, shares)
 
-            def pick(part: int, rows: Rows, share: int) -> Rows:
-                given = shelve(self.copy_points(view, shares[part]), threads) if whole is None else whole
-                return self.pick(view, rows, given, share, rng, threads)
+    def prepare(self, view: View, centers: Rows, threads: Team) -> "Given":
+        """The labeled rows of a part, sorted so that those near a point are found fast."""
+        from hedgerow.strategies.centers import shelve
 
-            return pick_by_parts(view, k, self.partitions, rng, pick, "coreset")
+        return shelve(self.copy_points(view, centers), threads)
 
     def pick(self, view: View, rows: Rows, given: "Given", k: int, rng: np.random.Generator, threads: Team) -> Rows:
         """Up to k of the rows; fewer if no distinct point is left."""
@@ -88,9 +96,14 @@ class CoreSet:
         assert view.embeddings is not None
         points = copy_rows(view.embeddings, rows)
         if self.metric == "cosine":
-            lengths = np.sqrt(np.einsum("ij,ij->i", points, points, dtype=np.float64))
-            if not lengths.all():
-                row = rows[lengths.argmin()]
-                raise InputError(f"embeddings is all zeros in row {row}: it has no direction, use metric='euclidean'")
-            points /= lengths[:, None].astype(np.float32)
+            points /= measure_lengths(points, rows)[:, None].astype(np.float32)
         return points
+
+
+def measure_lengths(points: Floats, rows: Rows) -> npt.NDArray[np.float64]:
+    """The lengths of points (m, d), which are not 0. rows: their numbers in the pool, for the error."""
+    lengths: npt.NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", points, points, dtype=np.float64))
+    if not lengths.all():
+        row = rows[lengths.argmin()]
+        raise InputError(f"embeddings is all zeros in row {row}: it has no direction, use metric='euclidean'")
+    return lengths
