@@ -60,8 +60,8 @@ def list_costs(found: list[dict[str, Any]], key: str) -> Numbers:
 
 
 def fit_slope(sizes: Numbers, costs: Numbers) -> float:
-    """The power of the size that a cost grows with."""
-    return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
+    """The power of the size that a cost grows with, to nine digits: the last ones depend on the processor."""
+    return round(float(np.polyfit(np.log(sizes), np.log(costs), 1)[0]), 9)
 
 
 def extend(sizes: Numbers, costs: Numbers, n: float) -> float:
