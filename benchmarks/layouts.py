@@ -3,11 +3,11 @@
 `kept 10`: of the ten nearest of a row by its embedding (cosine), the share that is among its ten nearest on the map;
 `kept 100` likewise; `same class`: of the ten nearest on the map, the share with the class of the row. All for 1,000
 rows, against all rows. `far`: the rank correlation of distances between random rows, in which principal components are
-often better. Images: 40,000 of CIFAR-10 as features of EfficientNet-lite0 at 64 pixels; texts: GoEmotions by TF-IDF;
-digits: those of scikit-learn, pixel by pixel. Both pools of the first two are larger than the sample of 20,000 rows
-that others are placed by. pacmap gets all rows and its own settings. One thread each, CPU seconds with everything that
-is needed for the places, once. Without `--data`, which names the folder with `goemotions` and `cifar-10-batches-py`, or
-with `--quick`, digits alone are measured.
+often better. Images: 40,000 of CIFAR-10 as features of EfficientNet-lite0 at 64 pixels; texts: 60,000 by TF-IDF, those
+of GoEmotions and a tenth that are put together from two of them; digits: those of scikit-learn, pixel by pixel. Both
+pools of the first two are larger than the sample of 20,000 rows that others are placed by. pacmap gets all rows and its
+own settings. One thread each, CPU seconds with everything that is needed for the places, once. Without `--data`, which
+names the folder with `goemotions` and `cifar-10-batches-py`, or with `--quick`, digits alone are measured.
 
     python benchmarks/layouts.py --data FOLDER
 """

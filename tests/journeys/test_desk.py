@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import desks
@@ -151,6 +152,19 @@ def test_keys_can_be_changed_and_switched_off(tmp_path: Path, browser: "Browser"
         page.get_by_role("button", name="dog").click()
         visit.saved()
         assert count_labels(room) == {"cat": 1, "dog": 1}
+
+
+def test_a_key_zooms(tmp_path: Path, browser: "Browser") -> None:
+    with make_room(browser, tmp_path, 20) as room:
+        visit = room.enter()
+        first = visit.wait()
+        height = "() => document.querySelector('.stage .words').getClientRects()[0].height"
+        before = visit.page.evaluate(height)
+        visit.press("z")
+        assert visit.page.evaluate(height) > 1.3 * before
+        visit.press("z")
+        assert visit.page.evaluate(height) == before
+        assert visit.task() == first
 
 
 # What is on its way.
@@ -537,6 +551,52 @@ def test_clusters_are_browsed_and_spread(screens: Room) -> None:
     page.locator("table a").first.click()
     page.wait_for_selector(f"text={first.size} of {first.size}")
     assert page.locator(".tile[data-state=settled]").count() >= first.labeled
+
+
+def test_the_rest_of_pure_clusters_is_labeled_and_that_is_undone(tmp_path: Path, browser: "Browser") -> None:
+    clusters = np.arange(60) // 12
+    with desks.begin(tmp_path, [f"text {row}" for row in range(60)], clusters=clusters, holdout=20) as campaign:
+        answer_all(campaign, "ana", lambda task: desks.CLASSES[task.row // 12 % 3])
+        campaign.next(20, strategy="random")
+        answer_all(campaign, "ana", lambda task: desks.CLASSES[task.row // 12 % 3])
+        with open_room(browser, campaign) as room:
+            visit = room.enter()
+            visit.wait_empty()
+            visit.press("g", "c")
+            page = visit.page
+            page.get_by_role("button", name="What would be labeled?").click()
+            page.get_by_label("also if the holdout").check()
+            page.get_by_role("button", name="Label the rest").click()
+            page.wait_for_selector("text=contradicted later")
+            (run,) = campaign.spreads()
+            assert run.rows > 0
+            assert f"{run.rows}" in page.locator("desk-clusters table").first.inner_text()
+            page.get_by_role("button", name="Undo").click()
+            page.wait_for_selector("td:has-text('undone')")
+            assert [one.state for one in campaign.spreads()] == ["undone"]
+
+
+@pytest.mark.parametrize("screen", ["label", "batch", "clusters", "map", "curves", "people"])
+def test_screens_fit_on_a_phone(screens: Room, screen: str) -> None:
+    visit = screens.enter(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+    visit.wait_empty()
+    visit.page.goto(f"{screens.running.address}#{screen}")
+    shown = {
+        "label": ".nothing",
+        "batch": ".tile",
+        "map": "canvas",
+        "curves": "svg",
+        "clusters": "table",
+        "people": "table",
+    }
+    visit.page.wait_for_selector(f"desk-{screen} {shown[screen]}")
+    assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= 360
+    link = visit.page.locator("nav a[aria-current]")
+    box = link.bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 360
+    assert box["height"] >= 24  # what WCAG 2.2 asks of a target
 
 
 def test_labelers_see_what_concerns_them(screens: Room) -> None:

@@ -1,9 +1,15 @@
-"""The desk in other places: behind a certificate, on PostgreSQL, and twice over one campaign."""
+"""The desk in other places: behind a certificate, a proxy, on PostgreSQL, and twice over one campaign."""
 
+import http.client
 import subprocess
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -11,7 +17,7 @@ import desks
 import postgres
 from desks import Caller, open_caller
 from hedgerow import Campaign
-from rooms import open_room
+from rooms import Visit, open_room
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -46,6 +52,74 @@ def test_people_label_over_tls(tmp_path: Path, certificate: tuple[Path, Path], b
             visit.press("1", "2", "Backspace", "3")
             visit.saved()
         assert Counter(campaign.votes()["value"].tolist()) == {"cat": 1, "fox": 1}
+
+
+@contextmanager
+def run_proxy(path: str, desk: str) -> Iterator[str]:
+    """A proxy that offers a desk under a path, strips the path and calls the desk by its own address."""
+
+    class Proxy(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            if not self.path.startswith(f"{path}/"):
+                self.send_error(404)
+                return
+            body = self.rfile.read(int(self.headers.get("content-length", 0))) or None
+            upstream = http.client.HTTPConnection(urlsplit(desk).netloc, timeout=60)
+            headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+            upstream.request(self.command, self.path.removeprefix(path), body, headers)
+            reply = upstream.getresponse()
+            content = reply.read()
+            self.send_response(reply.status)
+            for name, value in reply.getheaders():
+                if name.lower() not in ("content-length", "connection", "transfer-encoding"):
+                    self.send_header(name, value)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            upstream.close()
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}{path}/"
+        server.shutdown()
+
+
+def test_the_desk_behind_a_proxy(tmp_path: Path, browser: "Browser") -> None:
+    with desks.begin(tmp_path, TEXTS, clusters=None) as campaign:
+        campaign.next(20, strategy="random")
+        settings = {"root_path": "lab/desk", "allow_hosts": ("127.0.0.1",)}
+        with (
+            desks.serve(campaign, **settings) as running,
+            run_proxy("/lab/desk", f"http://127.0.0.1:{running.port}") as address,
+        ):
+            assert urlsplit(running.link).path == "/lab/desk/enter"
+            token = urlsplit(running.link).fragment
+            visit = Visit(browser, address, f"{address}enter#{token}")
+            visit.wait()
+            (cookie,) = visit.context.cookies()
+            assert cookie["path"] == "/lab/desk"
+            visit.press("1", "2", "3")
+            visit.saved()
+            visit.press("g", "m")
+            visit.page.wait_for_selector("desk-map canvas")
+            assert visit.page.url == f"{address}#map"
+            visit.close()
+        assert Counter(campaign.votes()["value"].tolist()) == {"cat": 1, "dog": 1, "fox": 1}
+
+
+def test_another_page_at_the_address_of_a_proxy_that_is_not_named_is_refused(tmp_path: Path) -> None:
+    with desks.begin(tmp_path, TEXTS, clusters=None) as campaign, desks.serve(campaign, root_path="desk") as running:
+        caller = Caller(f"http://127.0.0.1:{running.port}")
+        reply = caller.post("/api/enter", {"token": "x"}, {"origin": "http://127.0.0.1:9"})
+        assert reply.status == 403
 
 
 def test_the_desk_on_postgresql(tmp_path: Path, server: postgres.Server, browser: "Browser") -> None:
