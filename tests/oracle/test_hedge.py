@@ -151,6 +151,38 @@ def test_rows_are_picked_with_the_probability_that_their_weight_says() -> None:
     assert abs(np.mean(estimates) - values[12:].sum()) < 4 * error
 
 
+def test_pairs_are_picked_with_the_probability_that_their_weight_says() -> None:
+    rng = np.random.default_rng(4)
+    n, k, repetitions = 90, 24, 4000
+    pairs = hr.Pairs(np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30))
+    labeled = np.arange(n) < 15
+    given = {"pairs": pairs, "probabilities": rng.random(n), "clusters": rng.zipf(1.6, 30) % 7, "labeled": labeled}
+    batches = [hr.select_pairs(hr.Hedge(tau=0.5, power=3.0), k, **given, seed=seed) for seed in range(repetitions)]
+    counts, chances = np.zeros(n), np.zeros(n)
+    for batch in batches:
+        assert batch.weights is not None
+        assert len(np.unique(batch.index)) == k
+        counts[batch.index] += 1
+        chances[batch.index] = 1 / batch.weights
+    assert not counts[labeled].any()
+    assert chances.sum() == pytest.approx(k, abs=1e-6)
+    assert chances[~labeled].max() > 2 * chances[~labeled].min()
+    deviation = np.sqrt(repetitions * chances * (1 - chances))
+    assert (np.abs(counts - repetitions * chances) <= 4.5 * deviation + 1e-6).all()
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_change_nothing(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    given = {"probabilities": rng.dirichlet(np.ones(6), 30_000), "clusters": rng.integers(0, 3000, 30_000)}
+    found = []
+    for count in (1, threads):
+        monkeypatch.setattr("hedgerow.machine.available", lambda count=count: count)
+        found.append(hr.select("hedge", 2000, **given, labeled=np.arange(900)))
+    assert np.array_equal(found[0].rows, found[1].rows)
+    assert np.array_equal(found[0].weights, found[1].weights)
+
+
 def test_one_scale_for_all_that_is_certain_leaves_nothing_to_draw() -> None:
     chances, order = np.array([1e-20, 1, 1e-20, 1], np.float32), np.arange(4, dtype=np.int32)
     drawn = draw_evenly(chances, order, 2, np.random.default_rng(0))
