@@ -33,7 +33,7 @@ CHROMIUM_FLAGS = [
 NETWORK = re.compile(
     r"^Failed to load resource: (net::ERR_(INTERNET_DISCONNECTED|CONNECTION_REFUSED)|.* status of 404)"
 )
-TIMEOUT = 20_000  # milliseconds; machines may be busy
+TIMEOUT = 60_000  # milliseconds: bounds what a fault costs; busy machines take long to draw a map
 
 
 def find_chromium() -> str:

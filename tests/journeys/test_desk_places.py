@@ -146,6 +146,7 @@ def test_the_desk_on_postgresql(tmp_path: Path, server: postgres.Server, browser
                 visit.page.wait_for_selector(shown)
             eva = open_caller(room.running, room.running.links["eva"])
             disputed = campaign.status().disputed
+            assert disputed > 0  # both were asked about the first tasks of the batch
             assert len(eva.post("/api/claim", {"decide": True}).json["tasks"]) == disputed
 
 
