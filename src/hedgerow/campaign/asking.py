@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hedgerow import checks
+from hedgerow.campaign import database as db
 from hedgerow.campaign import gold, verdicts
 from hedgerow.campaign.answers import RETRACT, SKIP
 from hedgerow.campaign.database import Database, now
@@ -83,8 +84,8 @@ def claim(
     seconds: float = LEASE_SECONDS,
     expert: bool = False,
     own: bool = False,
-) -> list[Task]:
-    """At most n tasks for a person: those they hold already, renewed, and then others in pick order.
+) -> tuple[list[Task], int]:
+    """(at most n tasks for a person, the edition of the pool): those they hold already, then others in pick order.
 
     Near the end of a batch a claim takes only its share of what is left, so that others are not left without. Gold
     questions are mixed in. expert: disputed tasks, to be adjudicated; own: also those that the person has answered.
@@ -117,7 +118,8 @@ def claim(
         leases = database.listed_rows((one.task, one.batch, one.place) for one in taken)
         sql = KEEP.format(leases=database.table(("task", "batch", "place"), "leases"))
         connection.execute(sa.text(sql), {"who": who, "until": until, "leases": leases})
-    return [Task(one.task, one.batch, one.row, one.class_, until) for one in taken]
+        edition = db.read_edition(connection)
+    return [Task(one.task, one.batch, one.row, one.class_, until) for one in taken], edition
 
 
 def _find_condition(expert: bool, own: bool) -> str:

@@ -118,6 +118,9 @@ class Campaign:
         """The pool and its classes, read again once they have changed."""
         with self._database.read() as connection:
             edition = db.read_edition(connection)
+        return self._hold(edition)
+
+    def _hold(self, edition: int) -> Holdings:
         if self._read is None or self._read.edition != edition:
             self._read = read_holdings(self._database, self._shelf)
         return self._read
@@ -463,8 +466,8 @@ class Campaign:
         decided by `answer(..., kind="adjudicate")`; own: also those that the person has answered.
         """
         who = ingesting.find_annotators(self._database, DESK, [_check_name(annotator)])[0]
-        found = asking.claim(self._database, who, n, batch=batch, seconds=seconds, expert=expert, own=own)
-        return summaries.describe_tasks(self._holdings, found)
+        found, edition = asking.claim(self._database, who, n, batch=batch, seconds=seconds, expert=expert, own=own)
+        return summaries.describe_tasks(self._hold(edition), found)
 
     def release(self, annotator: str, tasks: Sequence[int] | None = None) -> int:
         """Give back a person's leases, all if no tasks are named; returns how many."""
