@@ -17,7 +17,10 @@ import pytest
 
 import hedgerow as hr
 from hedgerow import kernels
+from hedgerow.campaign import layouts
 from hedgerow.kernels import compiling
+from hedgerow.pool import open_matrix
+from hedgerow.progress import ignore
 from shell import Run
 
 NOBODY = 65534
@@ -236,7 +239,8 @@ def test_a_first_clustering_reports_that_it_compiles(monkeypatch: pytest.MonkeyP
     assert phases
 
 
-def test_warm_leaves_nothing_to_compile(run: Run, tmp_path: Path) -> None:
+def test_warm_leaves_nothing_to_compile(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "SAMPLE", 1000)  # so that rows are placed among others
     answer = run("warm", "--json")
     assert answer.code == 0
     assert json.loads(answer.out)["folder"] == str(compiling.find_folders().target)
@@ -254,4 +258,5 @@ def test_warm_leaves_nothing_to_compile(run: Run, tmp_path: Path) -> None:
                 inputs = ["--clusters", out, "--embeddings", pool, "--strategy", strategy]
                 batch = ["-k", 50, "-o", tmp_path / "batch.parquet", "--force"]
                 assert run("select", chances, *inputs, *batch).code == 0
+            layouts.make_layout(open_matrix(pool, "embeddings"), ignore)
     assert not compiled

@@ -154,6 +154,31 @@ def test_keys_can_be_changed_and_switched_off(tmp_path: Path, browser: "Browser"
         assert count_labels(room) == {"cat": 1, "dog": 1}
 
 
+def test_a_key_that_is_held_down_is_one_answer(tmp_path: Path, browser: "Browser") -> None:
+    with make_room(browser, tmp_path, 20) as room:
+        visit = room.enter()
+        visit.wait()
+        for _ in range(5):  # all but the first are repetitions
+            visit.page.keyboard.down("1")
+        visit.page.keyboard.up("1")
+        visit.press("Control+2", "Alt+3")  # keys of the browser
+        visit.saved()
+        assert count_labels(room) == {"cat": 1}
+
+
+def test_what_the_policy_forbids_is_stopped_and_noticed(tmp_path: Path, browser: "Browser") -> None:
+    with make_room(browser, tmp_path, 20) as room:
+        visit = room.enter()
+        visit.wait()
+        with pytest.raises(Exception, match="TrustedScript"):
+            visit.page.evaluate("() => { document.createElement('script').textContent = 'window.ran = 1' }")
+        visit.page.evaluate(
+            "() => new Promise(done => Object.assign(new Image(), {onerror: done, src: 'https://127.0.0.1:9/spy.png'}))"
+        )
+        assert any("Content Security Policy" in error for error in visit.errors)
+        visit.errors.clear()
+
+
 def test_a_key_zooms(tmp_path: Path, browser: "Browser") -> None:
     with make_room(browser, tmp_path, 20) as room:
         visit = room.enter()
