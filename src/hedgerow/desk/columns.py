@@ -8,8 +8,8 @@ changes. Memory of a desk: none of it, the files are mapped.
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from hedgerow import pool, store
 from hedgerow.desk.media import cut_text
 from hedgerow.errors import InputError, StoreError
 from hedgerow.pool import Ids, Table
-from hedgerow.pool.sources import file_kind, find_files, is_url
+from hedgerow.pool.sources import file_kind, find_files, is_url, title_of
 from hedgerow.pool.tables import is_number, is_string
+from hedgerow.pool.texts import stream_csv
 
 GROUP_ROWS = 256  # a row group is read for one row
 BATCH_ROWS = 1 << 14  # rows that are copied at a time
@@ -88,17 +89,23 @@ def open_columns(source: str | Path, folder: Path) -> Columns:
     place = _digest(files)
     path = folder / f"columns-{place}-{_digest(map(_read_stamp, files))}.parquet"
     index = path.with_suffix(".npy")
+    title = title_of(source)
     if is_url(files[0]) or not (path.exists() and index.exists()):
-        _copy(source, path, index)
+        _copy(files, title, path, index)
         for old in folder.glob(f"columns-{place}-*"):
             if old not in (path, index):
                 old.unlink(missing_ok=True)
-    table = pool.open_source(path, "fields")
-    assert isinstance(table, Table)
+    table = _open_copy(path, title)
     ids = pool.find_ids(table)
     if ids is None:
         return Columns(table, None, texts=False)
     return Columns(table, np.load(index, mmap_mode="r"), _is_text(ids))
+
+
+def _open_copy(path: Path, title: str) -> Table:
+    opened = pool.open_source(path, "fields")
+    assert isinstance(opened, Table)
+    return replace(opened, title=title)
 
 
 def _digest(parts: Iterable[str]) -> str:
@@ -113,13 +120,10 @@ def _read_stamp(file: str) -> str:
     return f"{found.st_size} {found.st_mtime_ns}"
 
 
-def _copy(source: str | Path, path: Path, index: Path) -> None:
+def _copy(files: list[str], title: str, path: Path, index: Path) -> None:
     """The index is written last: where it is, the copy is complete."""
     import pyarrow.parquet as pq
 
-    table = pool.open_source(source, "fields")
-    assert isinstance(table, Table)
-    keys = _list_keys(table)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -127,15 +131,33 @@ def _copy(source: str | Path, path: Path, index: Path) -> None:
     index.unlink(missing_ok=True)
     with store.atomic_write(path) as temporary:
         writer = None
-        for batch in table.batches(list(table.types), BATCH_ROWS):
+        for batch in _read_batches(files):
             plain = _flatten(batch)
             writer = writer or pq.ParquetWriter(temporary, plain.schema, compression="lz4", use_dictionary=False)
+            if plain.schema.names != writer.schema.names:
+                raise InputError(f"the files of {title} have different columns: files that are read as one must agree")
             writer.write_table(plain, GROUP_ROWS)
         if writer is None:
-            raise InputError(f"{source} has no rows")
+            raise InputError(f"{title} has no rows")
         writer.close()
+    try:
+        keys = _list_keys(_open_copy(path, title))
+    except InputError:
+        path.unlink()
+        raise
     with store.atomic_write(index) as temporary, temporary.open("wb") as file:
         np.save(file, keys)
+
+
+def _read_batches(files: list[str]) -> Iterator[Any]:
+    """All rows of some files, in record batches. Only JSON lines are held as a whole."""
+    if file_kind(files[0]) == "CSV":
+        for file in files:
+            yield from stream_csv(file)
+        return
+    table = pool.open_source(files, "fields")
+    assert isinstance(table, Table)
+    yield from table.batches(list(table.types), BATCH_ROWS)
 
 
 def _flatten(batch: Any) -> Any:

@@ -4,6 +4,7 @@ A CSV file has a heading. Its columns are whole numbers if every value is one as
 stays a string), else decimal numbers if every value is one, else strings; an empty field is a null.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from hedgerow.errors import InputError
@@ -35,15 +36,36 @@ def _read_csv(path: str) -> Any:
 
     with reading(path, "CSV"), open_bytes(path) as file:
         content = pa.py_buffer(file.read())
-        blocks = csv.ReadOptions(block_size=BLOCK_BYTES)
-        names = csv.open_csv(pa.BufferReader(content), read_options=blocks).schema.names
-        if len(set(names)) < len(names):
-            raise InputError(f"{path} has two columns of one name: rename one ({', '.join(names)})")
-        as_text = csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
-        )
-        options = csv.ParseOptions(newlines_in_values=True)
-        return csv.read_csv(pa.BufferReader(content), blocks, parse_options=options, convert_options=as_text)
+        return csv.read_csv(pa.BufferReader(content), **_find_options(path, pa.BufferReader(content)))
+
+
+def stream_csv(path: str) -> Iterator[Any]:
+    """A CSV file as record batches, all columns as strings; it is never held as a whole."""
+    from pyarrow import csv
+
+    with reading(path, "CSV"), open_bytes(path) as file:
+        options = _find_options(path, file)
+        file.seek(0)
+        yield from csv.open_csv(file, **options)
+
+
+def _find_options(path: str, content: Any) -> dict[str, Any]:
+    """How to read a CSV file whose columns are strings."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    blocks = csv.ReadOptions(block_size=BLOCK_BYTES)
+    names = csv.open_csv(content, read_options=blocks).schema.names
+    if len(set(names)) < len(names):
+        raise InputError(f"{path} has two columns of one name: rename one ({', '.join(names)})")
+    as_text = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+    )
+    return {
+        "read_options": blocks,
+        "parse_options": csv.ParseOptions(newlines_in_values=True),
+        "convert_options": as_text,
+    }
 
 
 def _read_json(path: str) -> Any:
