@@ -298,12 +298,12 @@ def show_candidates(candidates: float, pool: int | None) -> str:
 
 def describe_sweep(result: dict[str, Any]) -> str:
     """Every strategy minus the baseline, by batch size."""
-    recipe, name = result["recipe"], result["recipe"]["name"]
+    recipe = result["recipe"]
     findings = [Findings.from_json(found) for found in result["findings"]]
     parts = []
     for of in result["sweep"]:
         parts += [f"{recipe['metric']} after the {of}, minus {recipe['baseline']}, by batch size:"]
-        parts += [show_figure(name, f"sweep-{of.split()[0]}", f"{of}, minus {recipe['baseline']}, by batch size")]
+        parts += show_figures(result, f"sweep-{of.split()[0]}", f"{of}, minus {recipe['baseline']}, by batch size")
         parts += [table(tabulate_sweep(findings, of, recipe["baseline"]))]
     return "\n\n".join(parts)
 
@@ -326,9 +326,7 @@ def describe_batches(result: dict[str, Any], found: Findings) -> str:
     """The same for one batch size."""
     recipe, name, rows = result["recipe"], result["recipe"]["name"], found.batch_size
     parts, controls = [f"## Batches of {rows:,}"], list_control_names(recipe)
-    for which in split_points(recipe, found):
-        title = f"{recipe['metric']} by labels, batches of {rows:,}"
-        parts += [show_figure(name, which, title + (", with controls" if "controls" in which else ""))]
+    parts += show_figures(result, str(rows), f"{recipe['metric']} by labels, batches of {rows:,}")
     parts += [table(tabulate_points(found.points))]
     compared = table(tabulate_comparisons(found.minus(recipe["baseline"])))
     parts += [f"Minus {recipe['baseline']} in the same trial, with intervals and verdicts:", compared]
@@ -352,8 +350,13 @@ def quote_preview(result: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def show_figure(name: str, which: str, label: str) -> str:
-    return f"![{name}: {label}](../figures/{name}-{which}.svg)"
+def show_figures(result: dict[str, Any], which: str, label: str) -> list[str]:
+    """The figures of one kind, in Markdown: those of the strategies, then those with controls."""
+    name = result["recipe"]["name"]
+    return [
+        f"![{name}: {label}{', with controls' if 'controls' in part else ''}](../figures/{name}-{which}{part}.svg)"
+        for part in split_marks(result["recipe"], list_marks(result)[which])
+    ]
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
@@ -367,32 +370,43 @@ def list_control_names(recipe: Mapping[str, Any]) -> set[str]:
     return {arm["name"] for arm in recipe["strategies"] if "control_of" in arm}
 
 
-def split_points(recipe: Mapping[str, Any], found: Findings) -> dict[str, list[Mark]]:
-    """The curves of each figure of a batch size: the strategies, then every strategy that has controls with them."""
-    controls, marks = list_control_names(recipe), mark_points(found.points)
-    figures = {}
-    for number, group in enumerate(split_series([mark for mark in marks if mark[0] not in controls])):
-        figures[f"{found.batch_size}{f'-{number + 1}' if number else ''}"] = group
+def list_marks(result: dict[str, Any]) -> dict[str, list[Mark]]:
+    """Kind of figure -> its points: the curves by batch size, and differences from the baseline over batch sizes."""
+    findings = map(Findings.from_json, result["findings"])
+    curves = {str(found.batch_size): mark_points(found.points) for found in findings}
+    sweeps = {
+        f"sweep-{of.split()[0]}": [(one["series"], one["x"], one["y"], one["error"]) for one in marks]
+        for of, marks in result["sweep"].items()
+    }
+    return curves | sweeps
+
+
+def split_marks(recipe: Mapping[str, Any], marks: Sequence[Mark]) -> dict[str, list[Mark]]:
+    """End of the file name -> the points of a figure: the strategies, then those that have controls, with them."""
+    controls = list_control_names(recipe)
     shown = list(dict.fromkeys(name for pair in list_controlled(recipe) for name in pair))
-    ordered = [mark for name in shown for mark in marks if mark[0] == name]
-    for number, group in enumerate(split_series(ordered)):
-        figures[f"{found.batch_size}-controls{f'-{number + 1}' if number else ''}"] = group
-    return figures
+    kinds = {
+        "": [mark for mark in marks if mark[0] not in controls],
+        "-controls": [mark for name in shown for mark in marks if mark[0] == name],
+    }
+    return {
+        f"{kind}{f'-{number + 1}' if number else ''}": group
+        for kind, some in kinds.items()
+        for number, group in enumerate(split_series(some))
+    }
 
 
 def draw(result: dict[str, Any]) -> dict[str, str]:
     """File name -> SVG of every figure of a recipe."""
-    name, metric = result["recipe"]["name"], result["recipe"]["metric"].replace("_", " ")
-    drawn = {
-        f"{name}-{which}.svg": draw_curves(points, y=metric)
-        for found in map(Findings.from_json, result["findings"])
-        for which, points in split_points(result["recipe"], found).items()
-    }
-    label = f"minus {result['recipe']['baseline']}"
-    for of, marks in result["sweep"].items():
-        points = [(one["series"], one["x"], one["y"], one["error"]) for one in marks]
-        drawn[f"{name}-sweep-{of.split()[0]}.svg"] = draw_curves(points, y=label, x="labels per batch", log=True)
-    return {file: frame(figure) for file, figure in drawn.items()}
+    recipe = result["recipe"]
+    drawn = {}
+    for which, marks in list_marks(result).items():
+        axes: dict[str, Any] = {"y": recipe["metric"].replace("_", " ")}
+        if which.startswith("sweep"):
+            axes = {"y": f"minus {recipe['baseline']}", "x": "labels per batch", "log": True}
+        for part, points in split_marks(recipe, marks).items():
+            drawn[f"{recipe['name']}-{which}{part}.svg"] = frame(draw_curves(points, **axes))
+    return drawn
 
 
 OVERVIEW_PARTS: dict[str, Callable[[list[dict[str, Any]]], str]] = {
@@ -412,7 +426,6 @@ RECIPE_PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 def main() -> None:
     """Refresh pages and figures; figures of results that are gone are removed."""
-    assert set(ORDER) == set(list_recipes()), "every recipe has its place in the order of the page"
     for name in ORDER:
         if (path := RESULTS / f"{name}.json").is_file():
             refresh(path)

@@ -9,8 +9,9 @@
 bytes to MiB or GiB, shares to %), and the number of decimals and the sign stay as they were written.
 
 Places of an experiment are RECIPE/BATCH/STRATEGY/WHAT, where WHAT is `area`, `first round` or `last round` (the
-difference from the baseline), `reaches OTHER` (the labels needed to reach the best score of OTHER, as a share), or
-`select_seconds` and its like. With `reported` for BATCH, `reaches OTHER` is what the paper reports.
+difference from the baseline), the same with ` minus CONTROL` (the difference from a control of the strategy),
+`reaches OTHER` (the labels needed to reach the best score of OTHER, as a share), or `select_seconds` and its like.
+With `reported` for BATCH, `reaches OTHER` is what the paper reports.
 
 Places of a study of `hedgerow theory` are "theory/TABLE: COLUMN; VALUE; ...", in the one row of the summary that has
 all of these values; a value may be given as k=1000, where another column could have the same.
@@ -86,8 +87,10 @@ def find_experiment(place: str) -> float:
         return float(share)
     if what.endswith("_seconds"):
         return float(found["seconds"][strategy][what])
-    wanted = (strategy, result["recipe"]["baseline"], what)
-    (mean,) = (one["mean"] for one in found["comparisons"] if (one["strategy"], one["baseline"], one["of"]) == wanted)
+    of, _, control = what.partition(" minus ")
+    wanted = (strategy, control or result["recipe"]["baseline"], of)
+    compared = found["credits" if control else "comparisons"]
+    (mean,) = (one["mean"] for one in compared if (one["strategy"], one["baseline"], one["of"]) == wanted)
     return float(mean)
 
 
