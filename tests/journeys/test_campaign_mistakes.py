@@ -3,12 +3,15 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from shell import START, Run, one_line, start
+from shell import START, Answer, Run, one_line, start
 
 
 @pytest.fixture
@@ -143,3 +146,25 @@ def test_a_folder_of_another_user(campaign: Path) -> None:
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("hedgerow: ")
     assert "Permission denied" in done.stderr or "yours to read and to write" in done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start a process as another user")
+def test_a_campaign_of_somebody_else_is_refused_in_one_line(campaign: Path) -> None:
+    # Python itself may be in root's home: the other user may read everything, and write only what is theirs.
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    become += ["--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"]
+    with tempfile.TemporaryDirectory() as made:  # other than the folders of pytest, one that others can reach
+        Path(made).chmod(0o755)
+        folder = Path(shutil.copytree(campaign, Path(made) / "c"))
+        held = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for command in (["status", folder], ["next", folder, "-k", "1"], ["close", folder, "1"]):
+            done = subprocess.run(
+                [*become, sys.executable, "-m", "hedgerow", "campaign", *map(str, command)],
+                env={"PATH": os.environ["PATH"]},
+                cwd="/",
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            one_line(Answer(done.returncode, done.stdout, done.stderr), 1, "must be yours to read and to write")
+        assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == held
