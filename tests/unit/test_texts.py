@@ -33,6 +33,18 @@ def test_csv_columns_have_the_narrowest_type(tmp_path: Path) -> None:
     assert table.read("key").tolist() == ["9223372036854775808", "1"]  # beyond int64, and never a float
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_fields_are_separated_as_those_of_the_heading(tmp_path: Path, mark: str, end: str) -> None:
+    lines = [("id", "text", "y"), ("a", '"one, two; three\tfour"', "1"), ("b", "five", "2")]
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf" + "".join(mark.join(line) + end for line in lines).encode())
+    table = open_table(tmp_path / "a.csv")
+    found = {name: table.read(name).tolist() for name in table.types}
+    assert found == {"id": ["a", "b"], "text": ["one, two; three\tfour", "five"], "y": [1, 2]}
+    (tmp_path / "b.csv").write_text(f"text{end}one; two{end}three{end}")
+    assert open_table(tmp_path / "b.csv").read("text").tolist() == ["one; two", "three"]
+
+
 def test_predictions_in_csv_and_json_lines(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("\ufeffid,p_cat,p_dog\na,0.25,0.75\nb,1,0\n")
     (tmp_path / "a.jsonl").write_text('{"id": "a", "probs": [0.25, 0.75]}\n{"id": "b", "probs": [1, 0]}\n')
@@ -74,6 +86,7 @@ def test_strings_that_look_like_times_stay_strings(tmp_path: Path) -> None:
         ("a.csv", "x\n1\n\n", None),
         ("a.csv", "id,x\na,1\nb,\n", "has a null in row 1"),
         ("a.csv", b"x\n\xff\n", "a.csv cannot be read as CSV"),
+        ("a.csv", "id,x\n1,2\n".encode("utf-16"), "a.csv is text in UTF-16: save it in UTF-8"),
         ("a.jsonl", "[1]\n", "a.jsonl cannot be read as JSON lines"),
         ("a.jsonl", '{"x": 1}\n{"x": \n', "a.jsonl cannot be read as JSON lines"),
         ("a.jsonl", '{"x": 1}\n{"y": 1}\n', "has a null in row 1"),

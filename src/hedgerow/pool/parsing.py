@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from hedgerow.errors import InputError
+from hedgerow.pool.texts import find_delimiter
 
 RECORD_BYTES = 1 << 24  # as for the lines of a pool's text files
 FIELDS = 1000  # of one object or line
@@ -234,11 +235,11 @@ def read_heading(file: BinaryIO, title: str) -> CsvHeading:
     if isinstance(line, Bad):
         raise InputError(f"{title}: the heading cannot be read: {line.reason}")
     try:
-        found = {mark: next(csv.reader([line], delimiter=mark), []) for mark in ",;\t"}
+        delimiter = find_delimiter(line)
+        fields = next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error as error:  # such as the line ends of an old Mac
         raise InputError(f"{title}: the heading cannot be read: {error}") from None
-    delimiter = max(found, key=lambda mark: len(found[mark]))
-    names = tuple(unguard(name.strip()) for name in found[delimiter])
+    names = tuple(unguard(name.strip()) for name in fields)
     if len(names) > FIELDS:
         raise InputError(f"{title} has {len(names):,} columns; at most {FIELDS:,} are read")
     if not any(names):
