@@ -12,7 +12,7 @@ import pytest
 from hedgerow import InputError, StoreError, pool
 from hedgerow.desk import columns
 from hedgerow.desk.columns import as_number, hash_text, open_columns
-from hedgerow.pool import texts
+from hedgerow.pool import copies, texts
 
 
 def write(path: Path, ids: Any, **options: Any) -> Path:
@@ -23,7 +23,7 @@ def write(path: Path, ids: Any, **options: Any) -> Path:
 
 @pytest.mark.parametrize("are_texts", [True, False])
 def test_every_id_is_found(tmp_path: Path, are_texts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "BATCH_ROWS", 300)
+    monkeypatch.setattr(copies, "BATCH_ROWS", 300)
     numbers = np.random.default_rng(0).permutation(np.arange(-500, 1500)).tolist()
     source = write(tmp_path / "table.parquet", [f"t{one}" for one in numbers] if are_texts else numbers)
     found = open_columns(source, tmp_path / "kept")

@@ -8,7 +8,7 @@ changes. Memory of a desk: none of it, the files are mapped.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,10 @@ from hedgerow import pool, store
 from hedgerow.desk.media import cut_text
 from hedgerow.errors import InputError, StoreError
 from hedgerow.pool import Ids, Table
+from hedgerow.pool.copies import copy_rows
 from hedgerow.pool.sources import file_kind, find_files, is_url, title_of
-from hedgerow.pool.tables import is_number, is_string
-from hedgerow.pool.texts import stream_csv
 
 GROUP_ROWS = 256  # a row group is read for one row
-BATCH_ROWS = 1 << 14  # rows that are copied at a time
 VERSION = "1"  # of the copies: another one makes other files
 Numbers = npt.NDArray[np.int64]
 
@@ -99,7 +97,7 @@ def open_columns(source: str | Path, folder: Path) -> Columns:
     ids = pool.find_ids(table)
     if ids is None:
         return Columns(table, None, texts=False)
-    return Columns(table, np.load(index, mmap_mode="r"), _is_text(ids))
+    return Columns(table, np.load(index, mmap_mode="r", allow_pickle=False), _is_text(ids))
 
 
 def _open_copy(path: Path, title: str) -> Table:
@@ -122,24 +120,13 @@ def _read_stamp(file: str) -> str:
 
 def _copy(files: list[str], title: str, path: Path, index: Path) -> None:
     """The index is written last: where it is, the copy is complete."""
-    import pyarrow.parquet as pq
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"the folder {path.parent} cannot be made: {error.strerror or error}") from error
     index.unlink(missing_ok=True)
     with store.atomic_write(path) as temporary:
-        writer = None
-        for batch in _read_batches(files):
-            plain = _flatten(batch)
-            writer = writer or pq.ParquetWriter(temporary, plain.schema, compression="lz4", use_dictionary=False)
-            if plain.schema.names != writer.schema.names:
-                raise InputError(f"the files of {title} have different columns: files that are read as one must agree")
-            writer.write_table(plain, GROUP_ROWS)
-        if writer is None:
-            raise InputError(f"{title} has no rows")
-        writer.close()
+        copy_rows(files, title, temporary, GROUP_ROWS, show)
     try:
         keys = _list_keys(_open_copy(path, title))
     except InputError:
@@ -147,29 +134,6 @@ def _copy(files: list[str], title: str, path: Path, index: Path) -> None:
         raise
     with store.atomic_write(index) as temporary, temporary.open("wb") as file:
         np.save(file, keys)
-
-
-def _read_batches(files: list[str]) -> Iterator[Any]:
-    """All rows of some files, in record batches. Only JSON lines are held as a whole."""
-    if file_kind(files[0]) == "CSV":
-        for file in files:
-            yield from stream_csv(file)
-        return
-    table = pool.open_source(files, "fields")
-    assert isinstance(table, Table)
-    yield from table.batches(list(table.types), BATCH_ROWS)
-
-
-def _flatten(batch: Any) -> Any:
-    """A record batch as a table; lists, records and other values that are neither text nor numbers as text."""
-    import pyarrow as pa
-
-    columns = [batch.column(name) for name in batch.schema.names]
-    plain = [
-        one if is_number(one.type) or is_string(one.type) else pa.array(map(show, one.to_pylist()), pa.string())
-        for one in columns
-    ]
-    return pa.table(dict(zip(batch.schema.names, plain, strict=True)))
 
 
 def _list_keys(table: Table) -> Numbers:
