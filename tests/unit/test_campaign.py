@@ -1,7 +1,9 @@
 """The verbs of a campaign, on SQLite and on PostgreSQL, for each kind of campaign."""
 
+import itertools
 import json
 from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import sqlalchemy as sa
 import hedgerow
 from campaigns import CLASSES, Make, N
 from hedgerow import Campaign, CampaignError, InputError, Pairs, PoolExhaustedError
+from hedgerow.campaign import planning
 from hedgerow.campaign.answers import Answer
 
 
@@ -288,6 +291,54 @@ def test_a_retraction_brings_back_what_was_said_before(make: Make) -> None:
     assert campaign.status().labels == {}
     with pytest.raises(CampaignError, match="no annotator 'zoe'"):
         campaign.retract(annotator="zoe")
+
+
+def answer_three(campaign: Campaign) -> tuple[int, dict[str, Any]]:
+    """A batch of three rows, of which b has answered the last and a the others."""
+    batch = campaign.next(3)
+    columns = campaign.batch(batch)
+    campaign.ingest([Answer(id_, "answer", "cat", name) for id_, name in zip(columns["id"], "aab", strict=True)])
+    return batch, columns
+
+
+def test_rows_whose_answers_are_taken_back_while_they_are_reserved_are_chosen_again(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = make()
+    batch, columns = answer_three(campaign)
+    real, times = planning._draw_wanted, itertools.count()
+
+    def meanwhile(n: int, wish: Any) -> Any:
+        if next(times) == 0:
+            campaign.answer("b", int(columns["task"][2]), kind="retract")
+        return real(n, wish)
+
+    monkeypatch.setattr(planning, "_draw_wanted", meanwhile)
+    monkeypatch.setattr(planning, "CHUNK", 1)
+    again = planning.reserve_rows(campaign._database, columns["row"], reason="test")
+    assert campaign.batch(again)["row"].tolist() == columns["row"][:2].tolist()
+    assert count(campaign, batch) == {"settled": 2, "open": 1}
+    assert {one["state"] for one in campaign.status().batches} == {"open"}
+
+
+def test_a_retraction_waits_while_a_batch_is_reserved(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = make()
+    batch, columns = answer_three(campaign)
+    real = planning._draw_wanted
+    with ThreadPoolExecutor(1) as threads:
+        retracted: list[Future[int]] = []
+
+        def meanwhile(n: int, wish: Any) -> Any:
+            retracted.append(threads.submit(campaign.retract, annotator="b"))
+            return real(n, wish)
+
+        monkeypatch.setattr(planning, "_draw_wanted", meanwhile)
+        again = planning.reserve_rows(campaign._database, columns["row"], reason="test")
+        assert retracted[0].result() == 1
+    assert campaign.batch(again)["row"].tolist() == columns["row"].tolist()
+    assert count(campaign, again) == {"open": 1, "answered": 2}
+    assert count(campaign, batch) == {"settled": 3}  # the newest task about a row asks
+    assert len(campaign.labels()["row"]) == 2
 
 
 def test_people_have_one_name_in_all_channels(make: Make) -> None:

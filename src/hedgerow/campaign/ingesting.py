@@ -18,7 +18,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from hedgerow.campaign import database as db
-from hedgerow.campaign import tables, verdicts
+from hedgerow.campaign import planning, tables, verdicts
 from hedgerow.campaign.answers import ABSENT, ANSWER, KINDS, NONE_OF_THESE, WITH_VALUE, Answers, LabelFile, Reject
 from hedgerow.campaign.applying import OUTCOMES, Incoming, Origin, apply
 from hedgerow.campaign.database import Database, now
@@ -338,10 +338,13 @@ def rebuild(database: Database) -> None:
             "row > :after ORDER BY row LIMIT :most"
         )
         while True:
+            planning.wait(database)
             with database.write() as connection:
                 after = db.read_meta(connection, key)
                 if after is None:  # another process finished it
                     break
+                if planning.find_planning(connection):  # it may ask about what is to be opened again here
+                    continue
                 facts = {"number": int(number), "after": int(after), "most": CHUNK}
                 rows = connection.execute(sa.text(sql), facts).scalars().all()
                 verdicts.refresh(database, connection, rows)

@@ -52,6 +52,10 @@ class _RacedError(Exception):
     """Somebody else reserved, released or retired rows: choose again."""
 
 
+class _TakenError(_RacedError):
+    """A row that was chosen waits for people in another task since."""
+
+
 @dataclass(frozen=True, eq=False)
 class Wish:
     """What `next` is asked for. strategy: a name, an instance or None for the default. double: a share of the tasks."""
@@ -318,21 +322,32 @@ def reserve(database: Database, choice: Choice, wish: Wish) -> int:
     wanted = _draw_wanted(len(choice.rows), wish) + choice.given
     # In the order of the pool, as answers are applied: both then go through tables and indices from front to back.
     order = np.lexsort((choice.classes, choice.rows))
-    for start in range(0, len(order), CHUNK):
-        with database.write() as connection:
-            _renew(connection, number)
-            picks = order[start : start + CHUNK]
-            columns = {"batch": number, "pick": picks, "row": choice.rows[picks], "class": choice.classes[picks]}
-            columns |= {"wanted": wanted[picks], "given": 0, "state": OPEN}
-            if choice.weights is not None:
-                columns["weight"] = choice.weights[picks]
-            database.insert_many(connection, "task", columns)
+    try:
+        for start in range(0, len(order), CHUNK):
+            _write_tasks(database, number, choice, order[start : start + CHUNK], wanted)
+    except _TakenError:
+        _drop(database, number)
+        raise
     with database.write() as connection:
         _renew(connection, number)
         _open_batch(database, connection, number)
         facts = {"batch": number, "strategy": choice.strategy, "size": len(choice.rows), "seed": wish.seed}
         database.note(connection, "relabel" if choice.kind == RELABEL else "next", facts)
     return number
+
+
+def _write_tasks(database: Database, number: int, choice: Choice, picks: Numbers, wanted: Numbers) -> None:
+    """Some of the tasks of a batch that is planned."""
+    columns = {"batch": number, "pick": picks, "row": choice.rows[picks], "class": choice.classes[picks]}
+    columns |= {"wanted": wanted[picks], "given": 0, "state": OPEN}
+    if choice.weights is not None:
+        columns["weight"] = choice.weights[picks]
+    with database.write() as connection:
+        _renew(connection, number)
+        try:
+            database.insert_many(connection, "task", columns)
+        except sa.exc.IntegrityError:  # answers were taken back, so that an older task about one of the rows is open
+            raise _TakenError from None
 
 
 def reserve_rows(
