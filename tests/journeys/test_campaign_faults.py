@@ -54,7 +54,7 @@ def test_a_killed_init_is_run_again(tmp_path: Path) -> None:
     assert all(killed)
 
 
-@pytest.mark.parametrize("verb", ["next", "ingest", "answer", "grow", "purge", "classes split"])
+@pytest.mark.parametrize("verb", ["next", "ingest", "answer", "grow", "restore", "purge", "classes split"])
 def test_a_killed_command_leaves_a_whole_campaign_on_postgresql(
     tmp_path: Path, verb: str, server: postgres.Server
 ) -> None:
