@@ -26,7 +26,7 @@ from runner import in_fresh_process, parser, peak_resident, reset_peak, save
 
 SEED, WIDTH, AVERAGE_SIZE = 0, 64, 10
 LEAST_ROWS, MOST_ROWS = 250_000, 2_000_000
-NAMES = {1_000_000: "1m", 3_000_000: "3m", 10_000_000: "10m", 30_000_000: "30m", 100_000_000: "100m"}
+NAMES = {1_000_000: "1m", 3_000_000: "3m", 10_000_000: "10m", 30_000_000: "30m", 50_000_000: "50m", 100_000_000: "100m"}
 LOOK_SECONDS = 1.0
 SCRATCH = Path(tempfile.gettempdir()) / "hedgerow-out-of-core"
 
