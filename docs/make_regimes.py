@@ -1,6 +1,6 @@
-"""Refresh docs/regimes.md and its figure from experiments/regimes.json and hedge-settings.json.
+"""Refresh docs/regimes.md and its figure from the JSON files of regimes, hedge-settings and hedge-variants.
 
-They are written by experiments/regimes.py and experiments/hedge_settings.py.
+They are in experiments/, with the scripts that write them: regimes.py, hedge_settings.py and hedge_variants.py.
 
     python docs/make_regimes.py
 
@@ -11,8 +11,9 @@ by Student's t over trials.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE / "regimes.md"
 RESULTS = HERE.parent / "experiments" / "regimes.json"
 SETTINGS = HERE.parent / "experiments" / "hedge-settings.json"
+VARIANTS = HERE.parent / "experiments" / "hedge-variants.json"
 FAMILY = "regimes-"
 OURS = "hedge"
 UNIT = 1e4  # regrets are shown in ten-thousandths
@@ -174,9 +176,9 @@ def list_cells() -> str:
     return table(rows)
 
 
-def compare_settings() -> str:
-    """The variants of `hedge` that were compared on held-out rows."""
-    beds = json.loads(SETTINGS.read_text())
+def compare_settings(path: Path) -> str:
+    """The settings or variants of `hedge` that were compared on held-out rows."""
+    beds = json.loads(path.read_text())
     rows = []
     for bed, found in beds.items():
         variants = {name: of for name, of in found.items() if isinstance(of, list)}
@@ -186,7 +188,13 @@ def compare_settings() -> str:
     return table([{name: row.get(name, "") for name in [*names, "trials"]} for row in rows])
 
 
-PARTS = {"cells": list_cells, "regrets": tabulate, "judgment": judge, "settings": compare_settings}
+PARTS: dict[str, Callable[[], str]] = {
+    "cells": list_cells,
+    "regrets": tabulate,
+    "judgment": judge,
+    "settings": partial(compare_settings, SETTINGS),
+    "variants": partial(compare_settings, VARIANTS),
+}
 
 
 def draw() -> dict[str, str]:

@@ -11,6 +11,7 @@ its standard error; beds that it has from before are kept.
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -90,11 +91,11 @@ def take_rows(whole: Annotated, rows: np.ndarray) -> Annotated:
     return Annotated(whole.features[rows], pairs, whole.answers[kept])
 
 
-def make_recipe(bed: str) -> Recipe:
+def make_recipe(bed: str, list_arms: Callable[[str], dict[str, Any]] = list_variants) -> Recipe:
     name, changes, trials = BEDS[bed]
     recipe = load_recipe(f"regimes-{name}")
     clusters = next(arm.clusters for arm in recipe.strategies if arm.name == "hedge")
-    arms = [make_arm(name, variant, clusters, recipe.unit) for name, variant in list_variants(recipe.unit).items()]
+    arms = [make_arm(name, variant, clusters, recipe.unit) for name, variant in list_arms(recipe.unit).items()]
     return replace(
         recipe, name=f"hedge-settings-{bed}", strategies=tuple(arms), trials=trials, baseline="random", **changes
     )
@@ -108,17 +109,17 @@ def make_arm(name: str, variant: Any, clusters: Clustering, unit: str) -> Arm:
     return Arm(name, variant, clusters)
 
 
-def summarize(held: Held, metric: str) -> dict[str, Any]:
-    """arm -> [difference of the areas from the earlier settings, its standard error], and the trials."""
+def summarize(held: Held, metric: str, against: str = EARLIER) -> dict[str, Any]:
+    """arm -> [difference of the areas from those of the arm `against`, its standard error], and the trials."""
     areas: dict[str, dict[int, list[float]]] = {}
     for done in (done for rounds in held.rounds.values() for done in rounds):
         if done.round:  # the first model is the same for all
             areas.setdefault(done.strategy, {}).setdefault(done.trial, []).append(done.values[metric])
     means = {arm: np.array([np.mean(trials[one]) for one in sorted(trials)]) for arm, trials in areas.items()}
     trials = min(map(len, means.values()))
-    found: dict[str, Any] = {"trials": trials, "area": round(float(means[EARLIER][:trials].mean()), 4)}
+    found: dict[str, Any] = {"trials": trials, "area": round(float(means[against][:trials].mean()), 4)}
     for arm, values in means.items():
-        gaps = 1e4 * (values[:trials] - means[EARLIER][:trials])
+        gaps = 1e4 * (values[:trials] - means[against][:trials])
         found[arm] = [round(float(gaps.mean())), round(float(gaps.std(ddof=1) / np.sqrt(trials)))]
     return found
 
