@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -338,6 +339,41 @@ def test_a_retraction_waits_while_a_batch_is_reserved(make: Make, monkeypatch: p
     assert campaign.batch(again)["row"].tolist() == columns["row"].tolist()
     assert count(campaign, again) == {"open": 1, "answered": 2}
     assert count(campaign, batch) == {"settled": 3}  # the newest task about a row asks
+    assert len(campaign.labels()["row"]) == 2
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_an_answer_taken_back_waits_while_its_row_is_reserved_again(
+    make: Make, monkeypatch: pytest.MonkeyPatch, by_file: bool
+) -> None:
+    campaign = make()
+    batch, columns = answer_three(campaign)
+    real, real_wait = planning._write_tasks, planning.wait
+    waits = Event()
+
+    def take_back() -> object:
+        if by_file:
+            return campaign.ingest([Answer(columns["id"][2], "skip", None, "b")]).counts["corrected"]
+        return campaign.answer("b", int(columns["task"][2]), kind="skip")
+
+    def wait(database: Any) -> None:
+        waits.set()
+        real_wait(database)
+
+    with ThreadPoolExecutor(1) as threads:
+        taken: list[Future[object]] = []
+
+        def write(*given: Any) -> None:
+            real(*given)
+            monkeypatch.setattr(planning, "wait", wait)
+            taken.append(threads.submit(take_back))
+            assert waits.wait(60)
+
+        monkeypatch.setattr(planning, "_write_tasks", write)
+        again = planning.reserve_rows(campaign._database, columns["row"], reason="test")
+        assert taken[0].result() == (1 if by_file else "corrected")
+    assert count(campaign, batch) == {"settled": 3}  # the newest task about a row asks
+    assert count(campaign, again) == {"open": 1, "answered": 2}
     assert len(campaign.labels()["row"]) == 2
 
 

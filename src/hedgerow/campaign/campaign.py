@@ -510,15 +510,19 @@ class Campaign:
             None if seconds is None else np.array([seconds], np.float64),
         )
         origin = Origin(tables.GOLD, live=True, gold=task) if row.kind == tables.GOLD else Origin(DESK, live=True)
-        with self._database.write(few=True) as connection:
-            if db.read_edition(connection) != held.edition:
-                raise CampaignError("the pool or its classes have just changed: answer again")
-            if kind == "adjudicate" and not own and origin.gold is None:
-                disputes.refuse_side(connection, who, task)
-            outcome = apply(self._database, connection, incoming, origin)
-            lease = tables.lease
-            connection.execute(sa.delete(lease).where(lease.c.task == task, lease.c.annotator == who))
-        return OUTCOMES[int(outcome[0])]
+
+        def store_answer() -> str:
+            with self._database.write(few=True) as connection:
+                if db.read_edition(connection) != held.edition:
+                    raise CampaignError("the pool or its classes have just changed: answer again")
+                if kind == "adjudicate" and not own and origin.gold is None:
+                    disputes.refuse_side(connection, who, task)
+                outcome = apply(self._database, connection, incoming, origin)
+                lease = tables.lease
+                connection.execute(sa.delete(lease).where(lease.c.task == task, lease.c.annotator == who))
+            return OUTCOMES[int(outcome[0])]
+
+        return planning.repeat(self._database, store_answer)
 
     def ingest(
         self,

@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -232,18 +233,27 @@ def ingest(
     number, cursor, counts = _open_source(database, holdings.edition, file, name, again, counted)
     incoming = resolved.incoming
     for start, stop in incoming.chunks(CHUNK, cursor):
-        with database.write() as connection:
-            _advance(connection, number, start, stop)
-            outcome = apply(database, connection, incoming.take(slice(start, stop)), Origin(file.channel, number))
-            for place, count in enumerate(np.bincount(outcome, minlength=len(OUTCOMES)).tolist()):
-                counts[OUTCOMES[place]] += count
-            _store_summary(connection, number, counts, complete=False)
+        chunk, origin = slice(start, stop), Origin(file.channel, number)
+        counts = planning.repeat(database, partial(_apply_chunk, database, number, incoming, chunk, origin, counts))
     with database.write() as connection:
         _advance(connection, number, len(incoming), len(incoming))
         _store_summary(connection, number, counts, complete=True)
         database.note(connection, "ingest", {"source": number, "name": name, "rows": file.rows, **counts})
     assert sum(counts.values()) == file.rows, "every row is counted once"
     return Ingested(number, file.rows, {name: counts[name] for name in COUNTED}, rejects)
+
+
+def _apply_chunk(
+    database: Database, number: int, incoming: Incoming, chunk: slice, origin: Origin, counts: Counter[str]
+) -> Counter[str]:
+    """Apply a chunk of a source's answers, and move its cursor; returns the counts with those of the chunk."""
+    with database.write() as connection:
+        _advance(connection, number, chunk.start, chunk.stop)
+        outcome = apply(database, connection, incoming.take(chunk), origin)
+        counted = np.bincount(outcome, minlength=len(OUTCOMES)).tolist()
+        counts = counts + Counter(dict(zip(OUTCOMES, counted, strict=True)))
+        _store_summary(connection, number, counts, complete=False)
+    return counts
 
 
 def _open_source(

@@ -11,9 +11,9 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from hedgerow.campaign.database import Database, now
 from hedgerow.campaign.holdings import PAIRS, Holdings, read_holdings
 from hedgerow.campaign.predictions import find_model, load_predictions
 from hedgerow.campaign.tables import CLOSED, GOLD, LIVE, OPEN, PLANNING, QUEUED, SETTLED, VOID, WHOLE_ROW
+from hedgerow.campaign.verdicts import ReservedError
 from hedgerow.errors import CampaignError, InputError
 from hedgerow.pairs import PAIR_STRATEGIES, select_pairs
 from hedgerow.progress import Progress
@@ -35,6 +36,7 @@ from hedgerow.strategies import FROM_PREDICTIONS, STRATEGIES, Hedge, describe_op
 from hedgerow.strategies.cluster_margin import refuse_row_margin
 
 Numbers = npt.NDArray[np.int64]
+Result = TypeVar("Result")
 CHUNK = 20_000  # tasks per transaction: a tenth of a second, in which annotators wait
 HOLD_SECONDS = 60  # a planner that has not written for so long is taken for dead
 WAIT_SECONDS = 0.05
@@ -463,6 +465,16 @@ def wait(database: Database) -> None:
             clear(database)
         else:
             time.sleep(WAIT_SECONDS)
+
+
+def repeat(database: Database, change: Callable[[], Result]) -> Result:
+    """What `change` returns, tried again when nobody plans if it opens a task about a row that is being reserved."""
+    for _ in range(MOST_REPEATS):
+        try:
+            return change()
+        except ReservedError:
+            wait(database)
+    return change()
 
 
 # Ending batches, and finishing what was interrupted.

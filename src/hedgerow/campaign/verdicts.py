@@ -30,11 +30,16 @@ from hedgerow.campaign.answers import ADJUDICATE, ANSWER, BROKEN, NONE_OF_THESE,
 from hedgerow.campaign.database import Database
 from hedgerow.campaign.quality import find_leading, find_starts
 from hedgerow.campaign.tables import ANSWERED, CLOSED, DISPUTED, GOLD, OPEN, PLANNING, SETTLED, STATES, VOID, WHOLE_ROW
+from hedgerow.errors import CampaignError
 
 Numbers = npt.NDArray[np.int64]
 NO_VALUE = quality.NO_VALUE
 MAJORITY, NONE, UNSURE_ONLY, BROKEN_ONLY, DISPUTE, ADJUDICATED = range(6)
 HOW = ("majority", "none-of-these", "unsure", "broken", "disputed", "adjudicated")
+
+
+class ReservedError(CampaignError):
+    """A task would open again whose row is just being reserved in another batch: wait, and try again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,4 +350,7 @@ def _refresh_tasks(
         sql = f"UPDATE task SET given = :given, state = :state WHERE {database.among('id', 'tasks')}"
         facts = dict(zip(("given", "state"), divmod(pair, len(STATES)), strict=True))
         facts["tasks"] = database.listed(np.sort(tasks.id[changed & (both == pair)]))
-        connection.execute(sa.text(sql), facts)
+        try:
+            connection.execute(sa.text(sql), facts)
+        except sa.exc.IntegrityError:
+            raise ReservedError("rows are just being reserved again: try again in a moment") from None
