@@ -81,15 +81,19 @@ def read_verdicts(page: str) -> dict[tuple[str, frozenset[str], str], set[str]]:
             add(heading, ours, theirs, "area", cells[2])
         elif cells and columns[1:2] == ["minus"] and cells[0] != "---":
             add(heading, cells[0], cells[1], cells[2], cells[4])
-        elif cells and columns[1:2] == ["first round"] and cells[0] != "---":
-            for name, cell in zip(columns[1:], cells[1:], strict=True):
+        elif cells and "first round" in columns and cells[0] != "---":
+            first = columns.index("first round")
+            other = cells[1] if columns[1] == "minus its control" else "margin"
+            for name, cell in zip(columns[first:], cells[first:], strict=True):
                 verdict = re.search(f"{known}$", cell)
                 assert verdict is not None, line
-                add(heading, cells[0], "margin", name, verdict[1])
+                add(heading, cells[0], other, name, verdict[1])
     return found
 
 
-@pytest.mark.parametrize("name", ["svhn", "wordlangs-typos", "wordlangs", "sweep-digits", "covtype"])
+@pytest.mark.parametrize(
+    "name", ["svhn", "wordlangs-typos", "wordlangs-distinct", "wordlangs", "sweep-digits", "covtype"]
+)
 def test_a_page_shows_one_verdict_for_each_comparison_that_is_counted(name: str) -> None:
     shown = read_verdicts((make_results.PAGES / f"{name}.md").read_text())
     assert all(len(verdicts) == 1 for verdicts in shown.values()), shown

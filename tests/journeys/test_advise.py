@@ -12,7 +12,7 @@ import pytest
 import hedgerow as hr
 from shell import Run, one_line
 
-GROUPS, COPIES, K = 300, 10, 200
+GROUPS, COPIES, K = 300, 10, 220
 N = GROUPS * COPIES
 IDS = [f"image-{row:04}" for row in range(N)]
 
