@@ -575,7 +575,9 @@ def test_clusters_are_browsed_and_spread(screens: Room) -> None:
     first = screens.campaign.list_clusters("labeled", 1)[1][0]
     page.locator("table a").first.click()
     page.wait_for_selector(f"text={first.size} of {first.size}")
-    assert page.locator(".tile[data-state=settled]").count() >= first.labeled
+    settled = page.locator(".tile[data-state=settled]")
+    settled.nth(first.labeled - 1).wait_for()  # tiles are drawn after the count
+    assert settled.count() >= first.labeled
 
 
 def test_the_rest_of_pure_clusters_is_labeled_and_that_is_undone(tmp_path: Path, browser: "Browser") -> None:

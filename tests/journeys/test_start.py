@@ -190,7 +190,7 @@ def test_a_start_that_was_killed_is_continued(at: int, run: Run, tmp_path: Path)
         status = campaign.status()
     assert (status.rows, status.holdout, len(status.batches)) == (300, 30, 2)
     assert sorted(file.name for file in Path("tickets.hedgerow/start").iterdir()) == [
-        "embeddings.rejects.jsonl", "start.json",
+        "embeddings.encoder.npz", "embeddings.rejects.jsonl", "start.json",
     ]  # fmt: skip
 
 

@@ -249,7 +249,7 @@ def begin_pass(state: State, vectors: Vectors, run: Run) -> State:
 
 def is_last(state: State, n: int) -> bool:
     """Whether no pass follows the one that just ended: it found next to nothing, or there were too many."""
-    share = (len(state.log) - state.before) / (n - state.before)
+    share = (len(state.log) - state.before) / max(1, n - state.before)  # a pool may have no rows
     if share > RARE and state.passes == MOST_PASSES:
         warnings.warn(
             f"the passes over all clusters ended before they had found all merges: pass {state.passes} still merged "
