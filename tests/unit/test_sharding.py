@@ -13,7 +13,7 @@ import hedgerow as hr
 import killing
 from clusterings import N, assert_same, draw_groups, make_points
 from hedgerow.clustering import cells, growth, layout, sharding
-from hedgerow.clustering.dendrogram import build_tree, join_logs
+from hedgerow.clustering.dendrogram import Log, build_tree, join_logs
 from hedgerow.clustering.growth import ROUNDING
 from hedgerow.clustering.merges import Active, Limits, merge_round
 from hedgerow.clustering.neighbors import Neighbors, find_neighbors
@@ -192,6 +192,32 @@ def test_rows_look_at_the_cells_of_several_coarse_centers(near: int, dtype: Any)
     allowed = (coarse_of == chosen[:, :, None]).any(axis=1)
     gaps = np.where(allowed, ((rows[:, None].astype(np.float64) - fine) ** 2).sum(axis=2), np.inf)
     np.testing.assert_array_equal(found, gaps.argmin(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("merged", "found", "last"),
+    [
+        (0, None, True),
+        (10, None, True),  # 0.1 % of 10,000 clusters: a tenth of that is expected to be left
+        (11, None, False),
+        (10, 0.01, True),  # a tenth of the pass before: 1.1 merges are left
+        (10, 0.002, False),  # half of it: ten merges are left, and 20 clusters have another too close
+        (4, 0.0008, True),
+        (4, 0.0004, False),  # passes find no less than before
+        (4, 0.0003, False),
+    ],
+)
+def test_passes_end_when_little_is_left_by_the_rate_at_which_they_find_less(
+    merged: int, found: float | None, last: bool
+) -> None:
+    n, before = 100_000, 90_000
+    merges = np.zeros(before + merged, np.int64)
+    log = Log(merges, merges, merges.astype(np.float64))
+    search = layout.Search(15, 9.4, False, 0)
+    none = np.zeros(0, np.int64)
+    empty = Active(none, np.zeros((0, 2), np.float32), np.zeros(0, np.float32), none)
+    state = growth.State(empty, log, search, 0.5, 9, 3, before, found, 0, none)
+    assert growth.is_last(state, n) == last
 
 
 def test_passes_that_do_not_end_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

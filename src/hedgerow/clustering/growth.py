@@ -34,9 +34,10 @@ from hedgerow.progress import Progress
 from hedgerow.store.checkpoints import Checkpoints
 
 HARDER = 2.0  # a pass compares this many times as many pairs of cells
-RARE = 1e-3  # passes end when one merges less than this share of the clusters; the next would find a tenth of that
-MOST_PASSES = 16  # two or three are usual
-STATE_FORMAT = 3  # of the files in a workdir: files in another format are refused
+RARE = 1e-3  # passes end when one merges less than this share of the clusters, and fewer have another one too close
+USUAL_RATIO = 0.1  # of what a pass finds to what the one before it found, while only one has ended
+MOST_PASSES = 24  # three are usual at a million rows, six at ten million
+STATE_FORMAT = 4  # of the files in a workdir: files in another format are refused
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # error of a gap, relative to the largest half norm
 FINEST = 4 * ROUNDING[np.float32]  # likewise: smaller gaps need float64
 EQUAL = 1e-9  # share of a threshold beyond it that still counts as equal to it, as far as float64 rounding explains it
@@ -85,6 +86,7 @@ class State:
     turn: int  # rounds done
     passes: int  # 0 while the tree grows, then the number of the pass
     before: int  # merges before this pass
+    found: float | None  # the share of the clusters that the pass before this one merged
     duplicates: int  # merges of equal points
     doubtful: npt.NDArray[np.int64]  # points of clusters that may have others within the threshold, in higher precision
 
@@ -114,12 +116,12 @@ def grow(vectors: Vectors, run: Run) -> State:
     layout: Layout | None = None
     if state is None and run.shards is not None:
         cap = run.goal.cap(join_logs([]))
-        state = State(run.shards.open_pool(len(vectors)), join_logs([]), run.search, cap, 0, 0, 0, 0, NONE)
+        state = State(run.shards.open_pool(len(vectors)), join_logs([]), run.search, cap, 0, 0, 0, None, 0, NONE)
     elif state is None:
         active, layout, duplicates = sort_points(
             vectors, run.search, run.team, lambda done: run.progress("reading", done), run.workers
         )
-        state = State(active, duplicates, run.search, run.goal.cap(duplicates), 0, 0, 0, len(duplicates), NONE)
+        state = State(active, duplicates, run.search, run.goal.cap(duplicates), 0, 0, 0, None, len(duplicates), NONE)
     begun = max(1, len(state.active))
     while True:
         if len(state.active) > 1:
@@ -244,12 +246,26 @@ def begin_pass(state: State, vectors: Vectors, run: Run) -> State:
     passes = state.passes + 1
     search = replace(run.search, pairs=HARDER * run.search.pairs, seed=run.search.seed + 1_000 * passes)
     active = gather_clusters(vectors, log, run, passes)
-    return State(active, log, search, cap, state.turn, passes, len(log), state.duplicates, state.doubtful)
+    found = find_share(state, len(vectors)) if state.passes else None
+    return State(active, log, search, cap, state.turn, passes, len(log), found, state.duplicates, state.doubtful)
+
+
+def find_share(state: State, n: int) -> float:
+    """The share of the clusters that this pass merged so far."""
+    return (len(state.log) - state.before) / max(1, n - state.before)  # a pool may have no rows
 
 
 def is_last(state: State, n: int) -> bool:
-    """Whether no pass follows the one that just ended: it found next to nothing, or there were too many."""
-    share = (len(state.log) - state.before) / max(1, n - state.before)  # a pool may have no rows
+    """Whether no pass follows the one that just ended: it found next to nothing and so would the next, or there were
+    too many.
+
+    Passes find less and less, by a ratio that changes little from pass to pass (0.2 at a million rows in shards, 0.5 at
+    ten million), so that all passes that could follow would merge share * ratio / (1 - ratio). Without them, each of
+    these merges leaves two clusters that have another one closer than the cut.
+    """
+    share = find_share(state, n)
+    ratio = share / state.found if state.found else USUAL_RATIO
+    left = 2 * share * ratio / (1 - ratio) if ratio < 1 else np.inf
     if share > RARE and state.passes == MOST_PASSES:
         warnings.warn(
             f"the passes over all clusters ended before they had found all merges: pass {state.passes} still merged "
@@ -257,7 +273,7 @@ def is_last(state: State, n: int) -> bool:
             HedgerowWarning,
             stacklevel=2,
         )
-    return share <= RARE or state.passes == MOST_PASSES
+    return (share <= RARE and left <= RARE) or state.passes == MOST_PASSES
 
 
 def gather_clusters(vectors: Vectors, log: Log, run: Run, passes: int) -> Active | Parts:
@@ -281,7 +297,9 @@ def label_clusters(n: int, log: Log) -> tuple[npt.NDArray[np.int32], npt.NDArray
 
 def save_state(checkpoints: Checkpoints, state: State) -> None:
     """Save a state, which replaces everything saved before it."""
-    numbers: dict[str, Any] = {name: getattr(state, name) for name in ("cap", "turn", "passes", "before", "duplicates")}
+    numbers: dict[str, Any] = {
+        name: getattr(state, name) for name in ("cap", "turn", "passes", "before", "found", "duplicates")
+    }
     arrays: dict[str, npt.NDArray[Any]] = {}
     if isinstance(state.active, Parts):
         numbers["parts"] = asdict(state.active) | {"folder": checkpoints.name_within(state.active.folder)}
