@@ -33,6 +33,7 @@ CHROMIUM_FLAGS = [
 NETWORK = re.compile(
     r"^Failed to load resource: (net::ERR_(INTERNET_DISCONNECTED|CONNECTION_REFUSED)|.* status of 404)"
 )
+PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
 TIMEOUT = 60_000  # milliseconds: bounds what a fault costs; busy machines take long to draw a map
 
 

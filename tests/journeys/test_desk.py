@@ -18,7 +18,7 @@ import pytest
 
 import desks
 from hedgerow import Campaign
-from rooms import Room, list_faults, open_room
+from rooms import PHONE, Room, list_faults, open_room
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -605,7 +605,7 @@ def test_the_rest_of_pure_clusters_is_labeled_and_that_is_undone(tmp_path: Path,
 
 @pytest.mark.parametrize("screen", ["label", "batch", "clusters", "map", "curves", "people"])
 def test_screens_fit_on_a_phone(screens: Room, screen: str) -> None:
-    visit = screens.enter(viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True)
+    visit = screens.enter(**PHONE)
     visit.wait_empty()
     visit.page.goto(f"{screens.running.address}#{screen}")
     shown = {
@@ -641,11 +641,14 @@ def test_labelers_see_what_concerns_them(screens: Room) -> None:
 # Everybody.
 
 
+@pytest.mark.parametrize("phone", [False, True], ids=["wide", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_fault(screens: Room, tmp_path: Path, browser: "Browser", scheme: str) -> None:
+def test_axe_finds_no_serious_fault(
+    screens: Room, tmp_path: Path, browser: "Browser", scheme: str, phone: bool
+) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    look = {"bypass_csp": True, "color_scheme": scheme}  # axe adds a script to the page
+    look = {"bypass_csp": True, "color_scheme": scheme, **(PHONE if phone else {})}  # axe adds a script to the page
     visit = screens.enter(**look)
     visit.wait_empty()
     faults = []

@@ -14,7 +14,7 @@ from hedgerow import Campaign
 from hedgerow.campaign import atlas
 from hedgerow.campaign.layouts import SIDE
 from hedgerow.desk.maps import encode_density
-from rooms import list_faults, open_room
+from rooms import PHONE, list_faults, open_room
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -202,6 +202,18 @@ def test_the_map_is_zoomed_and_circled(campaign: Campaign, browser: "Browser") -
         page.get_by_role("button", name="Show all").click()
         assert shown(page, closer)
         page.wait_for_function("() => document.querySelector('.counts td:nth-child(2)').innerText == '300'")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_fault_of_the_map_on_a_phone(campaign: Campaign, browser: "Browser", scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    with open_room(browser, campaign) as room:
+        visit = room.enter(bypass_csp=True, color_scheme=scheme, **PHONE)  # axe adds a script to the page
+        visit.wait()
+        visit.page.goto(f"{room.running.address}#map")
+        shown(visit.page)
+        assert list_faults(Axe().run(visit.page)) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,6 +1,9 @@
-"""The desk in other places: behind a certificate, a proxy, on PostgreSQL, and twice over one campaign."""
+"""The desk in other places: behind a certificate, a proxy, on PostgreSQL, twice over one campaign, in a notebook."""
 
+import asyncio
+import html
 import http.client
+import re
 import subprocess
 import threading
 from collections import Counter
@@ -17,6 +20,8 @@ import desks
 import postgres
 from desks import Caller, open_caller
 from hedgerow import Campaign
+from hedgerow.desk import open_desk
+from hedgerow.errors import InputError
 from rooms import Visit, open_room
 
 if TYPE_CHECKING:
@@ -193,3 +198,34 @@ def test_curves_are_worked_out_again_once_anything_changed(tmp_path: Path, monke
             assert len(calls) == 2
             campaign.set_budget(labels=100)
             assert caller.get("/api/curves").json["budget"]["limit"] == 100
+
+
+# In a notebook.
+
+
+def test_a_notebook_opens_the_desk_by_the_link_that_its_cell_shows(tmp_path: Path) -> None:
+    """A notebook's code runs inside an event loop, in the thread of which the desk must not be served."""
+
+    async def run_cells() -> None:
+        with desks.begin(tmp_path, ["a", "b"]) as campaign:
+            campaign.next(2, strategy="random")
+            desk = open_desk(campaign, port=0, name="owner")
+            try:
+                shown = desk._repr_html_()
+                found = re.search(r'href="([^"]+)" target="_blank"', shown)
+                assert found is not None
+                caller = await asyncio.to_thread(open_caller, desk, html.unescape(found[1]))
+                claimed = await asyncio.to_thread(caller.post, "/api/claim", {})
+                assert claimed.status == 200
+                assert desk._repr_html_() != shown  # a link works once
+            finally:
+                desk.stop()
+            with pytest.raises(ConnectionRefusedError):
+                caller.get("/")
+
+    asyncio.run(run_cells())
+
+
+def test_unknown_settings_of_a_desk_are_named(tmp_path: Path) -> None:
+    with desks.begin(tmp_path, ["a"]) as campaign, pytest.raises(InputError, match=r"no option 'ports'; it has host"):
+        open_desk(campaign, ports=1)

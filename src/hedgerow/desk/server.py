@@ -1,16 +1,17 @@
-"""`serve`: the desk of a campaign on this machine, until it is interrupted.
+"""`serve`: the desk of a campaign on this machine, until it is interrupted. `open_desk`: the same in the background.
 
 By default it listens on this machine only and prints one link, which works once. With `annotators` everybody gets a
 personal link. The port is kept with the campaign: browsers keep unsent answers by address.
 """
 
 import asyncio
+import html
 import socket
 import threading
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -96,11 +97,20 @@ def serve(
         running.wait()
 
 
-class Running:
-    """A desk that is being served by a thread of this process, until the `with` block ends.
+def open_desk(campaign: Campaign, **settings: Any) -> "Running":
+    """Serve the desk of an open campaign by a thread of this process, for notebooks and scripts.
 
-    In a notebook: `desk = Running(campaign, Settings())`, then `desk.link`, and `desk.stop()` at the end.
+    settings: as for `serve`, which says what each of them does. The cell of a notebook that ends with the result shows
+    a link; `stop()` ends it. Keep the campaign open until then.
     """
+    known = [field.name for field in fields(Settings)]
+    if unknown := [name for name in settings if name not in known]:
+        raise InputError(f"open_desk has no option {unknown[0]!r}; it has {', '.join(known)}")
+    return Running(campaign, Settings(**settings))
+
+
+class Running:
+    """A desk that is being served by a thread of this process, until the `with` block ends, or `stop` is called."""
 
     def __init__(self, campaign: Campaign, settings: Settings) -> None:
         people = _find_people(campaign, settings)
@@ -157,6 +167,11 @@ class Running:
                 f"to {LOOPBACK} and let them use: ssh -L {self.port}:{LOOPBACK}:{self.port} this-machine"
             )
         return lines
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a new link. The desk itself may not be framed by another page."""
+        link = html.escape(self.link)
+        return f'<a href="{link}" target="_blank" rel="noreferrer">Open the desk</a> (the link works once)'
 
     def wait(self) -> None:
         """Until it is interrupted."""
