@@ -208,7 +208,9 @@ def test_select_takes_any_form_of_the_same_predictions(files: Path, run: Run, so
 
 @pytest.mark.parametrize("strategy", sorted(hr.STRATEGIES))
 def test_every_strategy_by_name(files: Path, run: Run, strategy: str) -> None:
-    answer = run(*select("predictions.parquet", "--strategy", strategy, "--embeddings", "pool.parquet", "--json"))
+    Path("labeled.txt").write_text("\n".join(IDS[:40]))
+    inputs = ["predictions.parquet", "--embeddings", "pool.parquet", "--labeled", "labeled.txt"]
+    answer = run(*select(*inputs, "--strategy", strategy, "--json"))
     assert answer.code == 0, answer.error
     facts = json.loads(answer.out)
     assert facts["strategy"] == strategy
@@ -342,7 +344,8 @@ def test_partitions_on_an_engine(files: Path, run: Run, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("strategy", sorted(hr.STRATEGIES))
 def test_logits_for_every_strategy(files: Path, run: Run, strategy: str) -> None:
-    shared = ["--strategy", strategy, "--embeddings", "pool.npy", "--force"]
+    np.save("labeled.npy", np.arange(40))
+    shared = ["--strategy", strategy, "--embeddings", "pool.npy", "--labeled", "labeled.npy", "--force"]
     assert run(*select("logits.npy", "--logits", *shared, clusters="labels.npy")).code == 0
     by_logits = hr.Batch.load("batch.parquet").rows.tolist()
     powers = np.exp(np.load("logits.npy"))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.errors import HedgerowWarning
 from hedgerow.pairs.hedge import count_labels
 from hedgerow.strategies.hedge import Hedge
 
@@ -41,7 +42,9 @@ def find_chances(batch: hr.Batch | hr.PairBatch) -> Any:
 
 def test_without_labels_every_row_is_as_likely(given: dict[str, Any]) -> None:
     del given["labeled"]
-    batch = hr.select(Hedge(cluster_power=1.0), 40, **given)
+    with pytest.warns(HedgerowWarning, match=r"nothing is marked as labeled: pass labeled=.*--set labels="):
+        hr.select("hedge", 40, **given)
+    batch = hr.select(Hedge(cluster_power=1.0, labels=0), 40, **given)
     assert find_chances(batch) == pytest.approx(np.full(40, 40 / N))
     assert len(np.unique(given["clusters"][batch.rows])) >= 30  # stratified: at most one pick more than expected
 
@@ -75,7 +78,7 @@ def test_crowded_clusters_are_discounted() -> None:
     clusters[100] = 1
     # With 0.5, a scale s gives s + sqrt(100 s) = 10 picks.
     for cluster_power, chance in ((1.0, 10 / 101), (0.5, (np.sqrt(35) - 5) ** 2)):
-        strategy = Hedge(cluster_power=cluster_power, classes=2)
+        strategy = Hedge(cluster_power=cluster_power, classes=2, labels=0)
         chances = np.full(101, np.nan)
         for seed in range(200):
             batch = hr.select(strategy, 10, margins=margins, clusters=clusters, seed=seed)
@@ -165,7 +168,7 @@ def test_options_are_checked(options: dict[str, Any], message: str) -> None:
 
 def test_margins_of_logits_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(hr.InputError, match="margins of probabilities"):
-        hr.select(Hedge(classes=2), 5, margins=np.full(N, 3.0), clusters=given["clusters"])
+        hr.select(Hedge(classes=2, labels=9), 5, margins=np.full(N, 3.0), clusters=given["clusters"])
 
 
 def test_a_strategy_of_ones_own_may_have_weights(given: dict[str, Any]) -> None:
@@ -195,7 +198,7 @@ def test_both_forms_of_the_same_probabilities_give_the_same_pairs(pairs: dict[st
 def test_classes_have_their_expected_number_of_pairs(pairs: dict[str, Any]) -> None:
     del pairs["labeled"]
     for seed in range(20):
-        batch = hr.select_pairs(Hedge(cluster_power=1.0), 50, **pairs, seed=seed)
+        batch = hr.select_pairs(Hedge(cluster_power=1.0, labels=0), 50, **pairs, seed=seed)
         assert find_chances(batch) == pytest.approx(np.full(50, 0.1))
         assert set(np.bincount(batch.classes, minlength=5)) <= {9, 10, 11}
 

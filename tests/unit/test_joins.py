@@ -210,6 +210,7 @@ def test_logits_select_as_their_softmax(name):
     logits = np.log(pool["probabilities"].astype(np.float64)) * 3 + 7
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     pool["probabilities"] = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
+    pool["labeled"] = np.arange(8)
     expected = hr.select(name, K, **pool, seed=1).rows
     del pool["probabilities"]
     assert hr.select(name, K, **pool, logits=logits, seed=1).rows.tolist() == expected.tolist()
@@ -265,7 +266,8 @@ def make_pairs():
 def test_inputs_of_pairs_in_any_order(name):
     pool, (pairs, matrix) = make_pool(), make_pairs()
     rows = {key: pool[key] for key in ("embeddings", "clusters")}
-    expected = hr.select_pairs(name, K, pairs=pairs, probabilities=matrix, **rows, seed=3)
+    labeled = np.arange(20)
+    expected = hr.select_pairs(name, K, pairs=pairs, probabilities=matrix, **rows, labeled=labeled, seed=3)
     named = pa.table({"id": IDS[pairs.rows], "class": pairs.classes})
     given = {
         "embeddings": as_table("embeddings", pool["embeddings"], IDS, np.arange(N)),
@@ -273,7 +275,7 @@ def test_inputs_of_pairs_in_any_order(name):
         "probabilities": as_table("probabilities", matrix, IDS, shuffled(2)),
     }
     for asked in (pairs, named):
-        batch = hr.select_pairs(name, K, pairs=asked, **given, seed=3)
+        batch = hr.select_pairs(name, K, pairs=asked, **given, labeled=labeled, seed=3)
         assert batch.index.tolist() == expected.index.tolist()
         assert batch.ids.tolist() == IDS[expected.rows].tolist()
         assert batch.classes.tolist() == expected.classes.tolist()
@@ -289,10 +291,11 @@ def test_pairs_without_predictions_are_not_candidates(name):
         "clusters": as_table("clusters", pool["clusters"], IDS, shuffled(1)),
         "probabilities": as_table("probabilities", matrix, IDS, known),
     }
-    candidates = np.flatnonzero(np.isin(pairs.rows, known))
-    batch = hr.select_pairs(name, len(candidates), **given)
+    predicted = np.flatnonzero(np.isin(pairs.rows, known))
+    labeled, candidates = predicted[:10], predicted[10:]
+    batch = hr.select_pairs(name, len(candidates), **given, labeled=labeled)
     assert sorted(batch.index) == candidates.tolist()
-    assert batch.settings["without_predictions"] == len(pairs) - len(candidates)
+    assert batch.settings["without_predictions"] == len(pairs) - len(predicted)
 
 
 def test_probabilities_per_pair_are_joined_by_pair(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ def hedge_pairs(strategy: Hedge, view: PairView, k: int, rng: np.random.Generato
     assert view.margins is not None
     assert view.clusters is not None
     marked, yes = count_labels(view)
-    labels = marked if strategy.labels is None else strategy.labels
+    labels = strategy.count(marked)
     per_class = labels * (yes / marked if marked else 0.0) / (strategy.classes or max(1, view.pairs.class_count))
     clusters = strategy.arrange(view.clusters, rng)
     made = Frame(view.margins, clusters, view.mask, view.flat.unlabeled_count, view.pairs.classes, view.pairs.rows)

@@ -13,6 +13,7 @@ being picked, so a batch weighted by 1 / pi estimates sums over all unlabeled ro
 to a score is from Kirsch et al. 2023, systematic sampling with unequal probabilities from Madow 1949.
 """
 
+import warnings
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import checks
-from hedgerow.errors import InputError
+from hedgerow.errors import HedgerowWarning, InputError
 from hedgerow.kernels import frame, freeze
 from hedgerow.strategies.ranking import refuse_large_margins
 from hedgerow.strategies.view import Drawn, View
@@ -90,11 +91,24 @@ class Hedge:
         if classes is None:
             raise InputError(
                 "hedge needs the number of classes, which margins do not tell: pass probabilities=... or logits=..., "
-                "or Hedge(classes=...) (--set classes=...)"
+                "or Hedge(classes=...) (--set classes=...), or use cluster-margin"
             )
-        labels = len(view.labeled_rows()) if self.labels is None else self.labels
+        labels = self.count(len(view.labeled_rows()))
         made = Frame(view.margins, self.arrange(view.clusters, rng), view.mask, view.unlabeled_count)
         return self.draw(made, k, labels, labels / classes, rng)
+
+    def count(self, marked: int) -> int:
+        """The number of labels: as given, else as many as are marked, with a warning if there are none."""
+        if self.labels is not None:
+            return self.labels
+        if marked == 0:
+            warnings.warn(
+                "hedge draws without regard to the predictions, because nothing is marked as labeled: pass labeled=... "
+                "(--labeled), or how many labels the model has learned from, Hedge(labels=...) (--set labels=...)",
+                HedgerowWarning,
+                stacklevel=2,
+            )
+        return marked
 
     def arrange(self, clusters: npt.NDArray[np.int32], rng: np.random.Generator) -> npt.NDArray[np.int32]:
         """The cluster labels to use: those given. A control has others."""
