@@ -50,12 +50,16 @@ class Regret:
     error: float
     trials: int
 
+    def reach(self, confidence: float = CONFIDENCE) -> float:
+        """Half of the width of the interval."""
+        from scipy.stats import t
+
+        return self.error * float(t.ppf((1 + confidence) / 2, self.trials - 1))
+
     @property
     def low(self) -> float:
         """The lower end of the interval."""
-        from scipy.stats import t
-
-        return self.mean - self.error * float(t.ppf((1 + CONFIDENCE) / 2, self.trials - 1))
+        return self.mean - self.reach()
 
     def __str__(self) -> str:
         return f"{show(self.mean)} ± {self.error:.0f}"
@@ -157,6 +161,31 @@ def judge() -> str:
     return f"{first} Its mean regret is {ahead} that of the best baseline on average, `{best}`: {numbers}."
 
 
+def count_duels() -> str:
+    """In how many cells `hedge` is better or worse than each baseline and its control; intervals hold jointly."""
+    duels: dict[str, dict[str, Regret]] = {}
+    for cell, of in load().items():
+        areas = measure(of)
+        control = [name for name, controlled in of["controls"].items() if OURS in controlled]
+        for name in [*list_baselines(of), *control]:
+            duels.setdefault(name, {})[cell] = summarize(areas[OURS] - areas[name])
+    confidence = 1 - (1 - CONFIDENCE) / sum(map(len, duels.values()))
+    rows = []
+    for name, cells in duels.items():
+        reach = {cell: of.reach(confidence) for cell, of in cells.items()}
+        better = [cell for cell, of in cells.items() if of.mean > reach[cell]]
+        worse = [cell for cell, of in cells.items() if of.mean < -reach[cell]]
+        rows.append(
+            {
+                f"{OURS} minus": name,
+                "mean over cells": show(float(np.mean([of.mean for of in cells.values()]))),
+                "better": f"{len(better)} of {len(cells)}",
+                "worse": ", ".join([f"{len(worse)} of {len(cells)}", *(f"`{cell}`" for cell in worse)]),
+            }
+        )
+    return table(rows)
+
+
 def list_cells() -> str:
     """What the cells are, and which of the family have not been run."""
     from hedgerow.experiments.recipes import list_recipes
@@ -192,6 +221,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "cells": list_cells,
     "regrets": tabulate,
     "judgment": judge,
+    "duels": count_duels,
     "settings": partial(compare_settings, SETTINGS),
     "variants": partial(compare_settings, VARIANTS),
 }

@@ -79,3 +79,16 @@ def test_curves_are_collected_by_trial_and_unfinished_runs_are_not(runs: ModuleT
     found = runs.describe(summary)
     assert found["curves"] == {"a": [[0.3, 0.4], [0.1, 0.2]], "b": [[0.5, 0.6], [0.7, 0.8]]}
     assert (found["labeled"], found["controls"], found["repeated"]) == ([5, 9], {"b": ["a"]}, ["c"])
+
+
+def test_duels_count_cells_by_intervals_that_hold_jointly(monkeypatch: pytest.MonkeyPatch) -> None:
+    near, far = [0.50, 0.51, 0.49, 0.50], [0.30, 0.31, 0.29, 0.30]
+    shifted = [0.51, 0.50, 0.50, 0.49]  # level with `near`, and not by the same amount in every trial
+    cells = {
+        "one": make_cell({"hedge": near, "hedge, again": near, "margin": far, "random": shifted}),
+        "two": make_cell({"hedge": [0.30, 0.32, 0.30, 0.30], "hedge, again": near, "margin": near, "random": far}),
+    }
+    monkeypatch.setattr(make_regimes, "load", lambda: cells)
+    margin, random = make_regimes.count_duels().splitlines()[2:]
+    assert margin == "| margin | +25 | 1 of 2 | 1 of 2, `two` |"
+    assert random == "| random | +25 | 0 of 2 | 0 of 2 |"
