@@ -347,7 +347,7 @@ def test_without_embeddings_clusters_are_not_credited():
     """Whether rows of a cluster are near-copies, clusters of any size being possible, only distances tell."""
     pool = {key: value for key, value in redundant().items() if key != "embeddings"}
     advice = hr.advise(300, **pool)
-    assert (advice.strategy, advice.decided) == ("margin", False)
+    assert (advice.strategy, advice.decided) == ("hedge", False)
     assert any("--embeddings" in one and "near-copies, large batch" in one for one in advice.missing)
     pool["clusters"] = np.random.default_rng(5).permutation(pool["clusters"])
     assert hr.advise(300, **pool).reason.rule == "meaningless clusters"
@@ -368,11 +368,15 @@ def test_the_whole_pool_needs_no_strategy():
     assert (advice.reason.rule, advice.decided) == ("whole pool", True)
 
 
-def test_few_labels_per_class_advise_random():
+def test_few_labels_per_class_advise_hedge():
     pool = redundant()
     pool |= {"labeled": pool["labeled"][:12], "labels": pool["labels"][:12]}
     advice = hr.advise(300, **pool)
-    assert (advice.strategy, advice.decided) == ("random", False)
+    assert (advice.strategy, advice.decided) == ("hedge", True)
+    del pool["clusters"]
+    advice = hr.advise(300, **pool)
+    assert (advice.strategy, advice.reason.rule, advice.decided) == ("margin", "few labels, no clusters", False)
+    assert any("--clusters" in one and "few labels, rows" in one for one in advice.missing)
 
 
 def test_what_is_missing_is_named_and_leaves_the_advice_undecided():
@@ -457,7 +461,8 @@ def test_no_rule_advises_what_lost():
     """Factor 10 was behind at the end on rows; the two steps were behind on pairs; controls are not to be bought."""
     of_rows = {(rule.strategy, rule.options.get("margin_factor")) for rule in rules.RULES if "row" in rule.units}
     of_pairs = {rule.strategy for rule in rules.RULES if "pair" in rule.units}
-    assert of_rows == {("random", None), ("margin", None), ("cluster-margin", 3.0), ("cluster-margin", 1.25)}
+    clustered = {("cluster-margin", 3.0), ("cluster-margin", 1.25), ("hedge", None)}
+    assert of_rows == {("random", None), ("margin", None), *clustered}
     assert of_pairs == {"random", "margin", "stochastic-margin", "cluster-margin-pairs"}
 
 
@@ -465,7 +470,8 @@ def test_the_first_rule_that_holds_is_the_advice():
     measured = hr.advise(300, **redundant()).measurements
     few = give_advice(replace(measured, labels_per_class=1.0))
     assert few.reason.rule == "few labels, rows"
-    assert few.reason.conditions == ("labels per class: 1 (below 5)",)
+    assert few.strategy == "hedge"
+    assert few.reason.conditions[0] == "labels per class: 1 (below 5)"
     assert give_advice(replace(measured, batch_to_pool=1.0, labels_per_class=1.0)).reason.rule == "whole pool"
 
 

@@ -40,6 +40,7 @@ GIVEN_AS = {  # how to give what a measurement needs
     "margin_sharing": "clusters (--clusters FILE)",
     "excess_sharing": "clusters (--clusters FILE)",
     "agreement": "clusters (--clusters FILE)",
+    "n_clusters": "clusters (--clusters FILE)",
     "tightness": "embeddings (--embeddings FILE)",
     "batch_to_labels": "what is labeled so far (--labeled FILE)",
     "labels_per_class": "what is labeled so far (--labeled FILE), and with margins the number of classes (--classes)",
