@@ -603,7 +603,8 @@ def test_make_types_options_by_the_fields(name, options, expected):
     ("name", "options", "message"),
     [
         ("margins", {}, "did you mean 'margin'"),
-        ("margin", {"power": 1}, "'margin' has no option 'power': it has none"),
+        ("margin", {"power": 1}, r"'margin' has no option 'power': it has none; cluster-margin, .* have it"),
+        ("hedge", {"first": "random"}, "'hedge' has no option 'first': it has power, .*; badge has it"),
         ("badge", {"needs": 1}, "'badge' has no option 'needs': it has partitions, first"),
         ("badge", {"partitions": "many"}, "partitions must be a whole number, got 'many'"),
         ("badge", {"partitions": "0"}, "partitions must be at least 1"),

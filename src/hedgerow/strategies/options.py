@@ -23,7 +23,7 @@ def make(name: str, options: Mapping[str, Any], known: Mapping[str, type[Any]]) 
     names = [field.name for field in fields(kind)]
     for key in options:
         if key not in names:
-            raise InputError(_refuse(name, key, names))
+            raise InputError(_refuse(name, key, names, known))
     return kind(**{key: _convert(value, hints[key], key) for key, value in options.items()})
 
 
@@ -41,10 +41,10 @@ def parse_settings(settings: Iterable[str], example: str = "power=2") -> dict[st
     return options
 
 
-def _refuse(name: str, key: str, names: list[str]) -> str:
-    if not names:
-        return f"the strategy {name!r} has no option {key!r}: it has none"
-    return f"the strategy {name!r} has no option {key!r}: it has {', '.join(names)}"
+def _refuse(name: str, key: str, names: list[str], known: Mapping[str, type[Any]]) -> str:
+    others = [other for other, kind in known.items() if key in (field.name for field in fields(kind))]
+    found = f"; {', '.join(others)} {'has' if len(others) == 1 else 'have'} it" if others else ""
+    return f"the strategy {name!r} has no option {key!r}: it has {', '.join(names) or 'none'}{found}"
 
 
 def _convert(value: Any, hint: Any, key: str) -> Any:
