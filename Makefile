@@ -15,7 +15,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: ## Watch Cluster-Margin, Margin and Random label a pool of digits; writes a report
+demo: ## Watch Hedge, Cluster-Margin, Margin and Random label a pool of digits; writes a report
 	@scripts/setup sklearn
 	@$(VENV)/bin/hedgerow demo
 

@@ -245,6 +245,8 @@ def test_warm_leaves_nothing_to_compile(run: Run, tmp_path: Path, monkeypatch: p
     assert answer.code == 0
     assert json.loads(answer.out)["folder"] == str(compiling.find_folders().target)
     rng = np.random.default_rng(0)
+    labeled = tmp_path / "labeled.npy"
+    np.save(labeled, np.arange(100))
     compiled: list[int] = []
     with kernels.listen(lambda: compiled.append(1)):
         for kind in (np.float16, np.float32, np.float64):
@@ -255,7 +257,7 @@ def test_warm_leaves_nothing_to_compile(run: Run, tmp_path: Path, monkeypatch: p
                 out = tmp_path / f"{method}.parquet"
                 assert run("cluster", pool, "--method", method, "-o", out, "--force").code == 0
             for strategy in hr.STRATEGIES:
-                inputs = ["--clusters", out, "--embeddings", pool, "--strategy", strategy]
+                inputs = ["--clusters", out, "--embeddings", pool, "--labeled", labeled, "--strategy", strategy]
                 batch = ["-k", 50, "-o", tmp_path / "batch.parquet", "--force"]
                 assert run("select", chances, *inputs, *batch).code == 0
             layouts.make_layout(open_matrix(pool, "embeddings"), ignore)

@@ -45,7 +45,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def select(*more: Any, clusters: str | None = "clusters.parquet", k: int = 20) -> list[Any]:
-    return ["select", "-k", k, "-o", "batch.parquet", *(["--clusters", clusters] if clusters else []), *more]
+    """A selection by cluster-margin, unless `more` names another strategy."""
+    shared = ["select", "--strategy", "cluster-margin", "-k", k, "-o", "batch.parquet"]
+    return [*shared, *(["--clusters", clusters] if clusters else []), *more]
 
 
 # hedgerow cluster
@@ -206,6 +208,21 @@ def test_select_takes_any_form_of_the_same_predictions(files: Path, run: Run, so
     assert pq.read_table("batch.parquet")["row"].to_pylist() == expected
 
 
+def test_the_default_is_hedge(files: Path, run: Run) -> None:
+    np.save("labeled.npy", np.arange(60))
+    command = ["select", "--clusters", "labels.npy", "-k", 20, "-o", "batch.parquet", "--force"]
+    assert run(*command, "predictions.npy", "--labeled", "labeled.npy").code == 0
+    given = {"clusters": np.load("labels.npy"), "labeled": np.arange(60)}
+    batch = hr.select("hedge", 20, probabilities=np.load("predictions.npy"), **given)
+    table = pq.read_table("batch.parquet")
+    assert table["row"].to_pylist() == batch.rows.tolist()
+    assert table["weight"].to_pylist() == batch.weights.tolist()
+    one_line(run(*command, "margins.npy", "--labeled", "labeled.npy"), 1, "number of classes", "--set classes=")
+    by_margins = [*command, "margins.npy", "--labeled", "labeled.npy", "--set", f"classes={CLASSES}"]
+    assert run(*by_margins).code == 0
+    assert hr.Batch.load("batch.parquet").rows.tolist() == batch.rows.tolist()
+
+
 @pytest.mark.parametrize("strategy", sorted(hr.STRATEGIES))
 def test_every_strategy_by_name(files: Path, run: Run, strategy: str) -> None:
     Path("labeled.txt").write_text("\n".join(IDS[:40]))
@@ -230,7 +247,7 @@ def test_strategies_that_need_no_predictions(files: Path, run: Run, strategy: st
     answer = run(*command, "--logits", "--force")
     assert (answer.code, "--logits needs PREDICTIONS" in answer.error) == (1, True)
     answer = run("select", "--embeddings", "pool.npy", "-k", 20, "-o", "other.parquet")
-    assert (answer.code, "'cluster-margin' needs clusters" in answer.error) == (1, True)
+    assert (answer.code, "'hedge' needs clusters" in answer.error) == (1, True)
 
 
 def test_the_help_names_every_strategy(files: Path, run: Run) -> None:

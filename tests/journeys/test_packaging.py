@@ -70,9 +70,11 @@ def test_the_installed_wheel_clusters_and_selects(built: Path, tmp_path: Path) -
     np.save(tmp_path / "pool.npy", points)
     np.save(tmp_path / "predictions.npy", chances)
     call(command, "cluster", "pool.npy", "-o", "clusters.parquet", cwd=tmp_path, **where)
-    arguments = ["predictions.npy", "--clusters", "clusters.parquet", "-k", 7, "-o", "batch.parquet", "--json"]
+    np.save(tmp_path / "labeled.npy", np.arange(20))
+    inputs = ["predictions.npy", "--clusters", "clusters.parquet", "--labeled", "labeled.npy"]
+    arguments = [*inputs, "-k", 7, "-o", "batch.parquet", "--json"]
     assert json.loads(call(command, "select", *arguments, cwd=tmp_path, **where))["selected"] == 7
-    expected = hr.select("cluster-margin", 7, probabilities=chances, clusters=hr.cluster(points))
+    expected = hr.select("hedge", 7, probabilities=chances, clusters=hr.cluster(points), labeled=np.arange(20))
     shown = call(
         "-c", "import hedgerow; print(hedgerow.Batch.load('batch.parquet').rows.tolist())", cwd=tmp_path, **where
     )

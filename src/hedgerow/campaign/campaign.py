@@ -438,7 +438,7 @@ class Campaign:
     ) -> int:
         """Choose k rows (or pairs) and reserve them; returns the number of the batch.
 
-        strategy: a name, an instance, or None: `cluster-margin` (`margin` without clusters); before there is a model
+        strategy: a name, an instance, or None: `hedge` (`margin` without clusters); before there is a model
         `spread`, random rows from as many clusters as possible (`random` without clusters). model: the newest by
         default. answers: how many people answer each task. double: the share of tasks that two people answer.
         over_budget: reserve them even if the budget does not suffice.

@@ -197,7 +197,7 @@ def count_labels(database: Database, holdings: Holdings, strategy: Hedge) -> Hed
 def _default(holdings: Holdings, has_model: bool) -> str:
     """The strategy to use if none is named."""
     if has_model:
-        return "cluster-margin" if holdings.clustered else "margin"
+        return "hedge" if holdings.clustered else "margin"
     return "spread" if holdings.clustered else "random"
 
 

@@ -109,14 +109,15 @@ def print_rows(rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def print_transposed(rows: Sequence[Mapping[str, str]]) -> None:
-    """A table with one column per row: a few long rows fit into 80 characters this way."""
+    """A table with one column per row: five long rows fit into 80 characters this way."""
     from rich.console import Console
     from rich.table import Table
 
     corner, *keys = rows[0]
-    table = Table(corner, *(row[corner].replace(", ", ",\n") for row in rows), box=None, pad_edge=False)
+    names = [row[corner].replace(", ", ",\n").replace("-", "-\n") for row in rows]
+    table = Table(corner, *names, box=None, pad_edge=False)
     for key in keys:
-        table.add_row(key, *(row[key] for row in rows))
+        table.add_row(key, *(row[key].replace(" ± ", "±") for row in rows))
     Console().print(table)
 
 

@@ -19,8 +19,8 @@ def demo(
 ) -> None:
     """Compare strategies on a pool of digits.
 
-    Runs Cluster-Margin, Margin and Random over several trials; prints a table and writes a report as one HTML file,
-    replacing an earlier report of the same name.
+    Runs Hedge, Cluster-Margin, Margin and Random over several trials; prints a table and writes a report as one HTML
+    file, replacing an earlier report of the same name.
     """
     from hedgerow.experiments.demo import run_demo
 

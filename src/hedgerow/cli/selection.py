@@ -221,12 +221,13 @@ def select(
             f"{', '.join(PAIR_STRATEGY_NAMES)}, but not entropy and least-confidence.",
             autocompletion=lambda: [*STRATEGY_NAMES, *PAIR_STRATEGY_NAMES],
         ),
-    ] = "cluster-margin",
+    ] = "hedge",
     labeled: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="What is labeled already; can be given several times. .parquet, .csv or .jsonl with a column id or "
+            help="What is labeled already; can be given several times. hedge trusts the predictions by how much that "
+            "is. .parquet, .csv or .jsonl with a column id or "
             "row (such as an earlier batch); .npy or .txt of ids or rows. With --pairs: with the columns of that "
             "file, or .npy of positions in it.",
         ),
