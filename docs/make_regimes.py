@@ -37,6 +37,7 @@ UNIT = 1e4  # regrets are shown in ten-thousandths
 GOAL = -20.0  # the worst regret that is still called "not worse"
 SHOWN = 300.0  # where the colors end
 CONFIDENCE = 0.95
+UNITS = ("rows", "pairs")
 SAME = {"cluster-margin-pairs": "cluster-margin", "cluster-margin-pairs-shuffled": "cluster-margin-shuffled"}
 
 Areas = npt.NDArray[np.float64]  # one per trial
@@ -133,11 +134,18 @@ def tabulate() -> str:
         | {"by chance": str(find_floor(cells[cell])), "trials": str(found[cell][OURS].trials)}
         for cell in cells
     ]
-    for title, choose in (("**worst**", min), ("**mean**", lambda values: sum(values) / len(values))):
-        summary = {name: choose([of[name].mean for of in found.values() if name in of]) for name in names}
-        line = {name: f"**{show(value)}**" for name, value in summary.items()}
-        rows.append({"cell": title, **line, "by chance": "", "trials": ""})
+    for unit in UNITS:
+        mine = [found[cell] for cell in cells if find_unit(cells[cell]) == unit]
+        for title, choose in (("worst", min), ("mean", np.mean)):
+            values = {name: [of[name].mean for of in mine if name in of] for name in names}
+            line = {name: f"**{show(float(choose(some)))}**" if some else "" for name, some in values.items()}
+            rows.append({"cell": f"**{title}, {unit}**", **line, "by chance": "", "trials": ""})
     return table(rows)
+
+
+def find_unit(cell: dict[str, Any]) -> str:
+    """Whether a cell asks about rows or pairs: pairs have no accuracy."""
+    return UNITS[cell["metric"] != "accuracy"]
 
 
 def judge() -> str:
@@ -145,10 +153,6 @@ def judge() -> str:
     found = {cell: find_regrets(of) for cell, of in load().items()}
     lows = {cell: of[OURS].low for cell, of in found.items()}
     short = [f"`{cell}` ({show(low)})" for cell, low in lows.items() if low < GOAL]
-    means = {name: np.mean([of[name].mean for of in found.values() if name in of]) for name in list_strategies()}
-    controls = {SAME.get(name, name) for cell in load().values() for name in cell["controls"]}
-    rivals = {name: mean for name, mean in means.items() if name != OURS and name not in controls}
-    best = max(rivals, key=lambda name: rivals[name])
     goal = show(GOAL)
     first = (
         f"The lower end of the interval of `{OURS}` is above {goal} in all {len(lows)} cells."
@@ -156,9 +160,21 @@ def judge() -> str:
         else f"The lower end of the interval of `{OURS}` is below {goal} in {len(short)} of {len(lows)} cells, so that "
         f"nothing is claimed there: {', '.join(short)}."
     )
-    ahead = "above" if means[OURS] > rivals[best] else "not above"
-    numbers = f"{show(means[OURS])} and {show(rivals[best])}"
-    return f"{first} Its mean regret is {ahead} that of the best baseline on average, `{best}`: {numbers}."
+    return " ".join([first, *(compare_means(unit, found) for unit in UNITS)])
+
+
+def compare_means(unit: str, found: dict[str, dict[str, Regret]]) -> str:
+    """The mean regret of `hedge` beside that of the best baseline on average, over the cells of rows or of pairs."""
+    cells = {cell: of for cell, of in load().items() if find_unit(of) == unit}
+    names = {name for of in cells.values() for name in list_baselines(of)}
+    means = {
+        name: float(np.mean([found[cell][name].mean for cell in cells if name in found[cell]]))
+        for name in (OURS, *sorted(names))
+    }
+    best = max(names, key=lambda name: means[name])
+    ahead = "above" if means[OURS] > means[best] else "below"
+    numbers = f"{show(means[OURS])} and {show(means[best])}"
+    return f"Over {unit} its mean regret is {ahead} that of the best baseline on average, `{best}`: {numbers}."
 
 
 def count_duels() -> str:

@@ -73,6 +73,15 @@ def given(asked: hr.Pairs) -> dict[str, Any]:
     return {"pairs": asked, "probabilities": matrix, "clusters": np.arange(N) // 6, "embeddings": points}
 
 
+def test_the_default_is_stochastic_margin(asked: hr.Pairs, run: Run) -> None:
+    code, _, error = run("matrix.parquet", "--pairs", "pairs.parquet", "--labeled", "labeled.parquet")
+    assert (code, error) == (0, "")
+    expected = hr.select_pairs(
+        "stochastic-margin", 20, pairs=asked, probabilities=np.load("matrix.npy"), labeled=np.arange(40)
+    )
+    assert hr.PairBatch.load("batch.parquet").index.tolist() == expected.index.tolist()
+
+
 @pytest.mark.parametrize("strategy", list(hr.PAIR_STRATEGIES))
 def test_ids_and_classes_in_and_out(asked: hr.Pairs, run: Run, strategy: str) -> None:
     files = ["--clusters", "clusters.parquet", "--embeddings", "embeddings.parquet", "--labeled", "labeled.parquet"]

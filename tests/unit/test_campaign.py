@@ -117,6 +117,27 @@ def test_weights_of_pairs_are_kept(make: Make) -> None:
     np.testing.assert_allclose(batch["weight"], 2 * (N - 5) / 12)  # nothing is labeled: all are as likely
 
 
+def test_the_default_follows_from_what_there_is(make: Make) -> None:
+    def find_next() -> str:
+        batch = campaign.next(3)
+        return next(str(one["strategy"]) for one in campaign.status().batches if one["id"] == batch)
+
+    campaign = make()
+    assert find_next() == "spread"
+    campaign.predict(chances())  # by a model whose labels are not in the campaign
+    assert find_next() == "cluster-margin"
+    campaign.answer("ana", campaign.batch(2)["task"].tolist()[0], CLASSES[0])
+    assert find_next() == "hedge"
+
+
+def test_the_default_for_pairs(make: Make) -> None:
+    pairs = Pairs(np.repeat(np.arange(N), 2), np.tile(np.array([0, 2], np.int32), N))
+    campaign = make(kind="pairs", pairs=pairs, holdout=5)
+    campaign.predict(np.random.default_rng(0).random(len(pairs)))
+    campaign.next(12)
+    assert campaign.status().batches[1]["strategy"] == "stochastic-margin"
+
+
 def test_one_seed_gives_one_batch_whatever_else_is_open(make: Make, tmp_path: Path) -> None:
     campaign = make()
     campaign.predict(chances())

@@ -438,10 +438,11 @@ class Campaign:
     ) -> int:
         """Choose k rows (or pairs) and reserve them; returns the number of the batch.
 
-        strategy: a name, an instance, or None: `hedge` (`margin` without clusters); before there is a model
-        `spread`, random rows from as many clusters as possible (`random` without clusters). model: the newest by
-        default. answers: how many people answer each task. double: the share of tasks that two people answer.
-        over_budget: reserve them even if the budget does not suffice.
+        strategy: a name, an instance, or None: `hedge` (`cluster-margin` while there are no labels, `margin` without
+        clusters), for pairs `stochastic-margin`; before there is a model `spread`, random rows from as many clusters as
+        possible (`random` without clusters). model: the newest by default. answers: how many people answer each task.
+        double: the share of tasks that two people answer. over_budget: reserve them even if the budget does not
+        suffice.
         """
         wish = planning.check_wish(
             Wish(k, strategy, options, seed, model, answers, double, allow_short, over_budget, progress)

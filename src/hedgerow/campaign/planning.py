@@ -136,7 +136,7 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
         row = find_model(connection, wish.model)
         predictions, whole = (None, None) if row is None else load_predictions(connection, shelf, holdings, row)
     known = PAIR_STRATEGIES if holdings.kind == PAIRS else STRATEGIES
-    strategy = wish.strategy or _default(holdings, predictions is not None)
+    strategy = wish.strategy or _default(database, holdings, predictions is not None)
     if isinstance(strategy, str):
         checks.option(strategy, "strategy", dict.fromkeys([*known, *COLD]))
     cold = isinstance(strategy, str) and strategy in COLD
@@ -179,10 +179,15 @@ def choose(database: Database, shelf: Shelf, holdings: Holdings, wish: Wish) -> 
 
 
 def count_labels(database: Database, holdings: Holdings, strategy: Hedge) -> Hedge:
-    """The strategy with the numbers of labels and classes: rows of the holdout are not labels that a model learns from,
-    though no candidates either."""
+    """The strategy with the numbers of labels and classes, where it has none of its own."""
     if strategy.labels is not None and strategy.classes is not None:
         return strategy
+    found = {"labels": _count_verdicts(database), "classes": max(1, len(holdings.classes))}
+    return replace(strategy, **{key: value for key, value in found.items() if getattr(strategy, key) is None})
+
+
+def _count_verdicts(database: Database) -> int:
+    """The labels that a model can learn from: rows of the holdout are none, though no candidates either."""
     with database.read() as connection:
         labels = connection.execute(
             sa.text(
@@ -190,15 +195,19 @@ def count_labels(database: Database, holdings: Holdings, strategy: Hedge) -> Hed
                 "(SELECT t.row FROM task t JOIN batch b ON b.id = t.batch WHERE b.kind = 'holdout')"
             )
         ).scalar_one()
-    found = {"labels": int(labels), "classes": max(1, len(holdings.classes))}
-    return replace(strategy, **{key: value for key, value in found.items() if getattr(strategy, key) is None})
+    return int(labels)
 
 
-def _default(holdings: Holdings, has_model: bool) -> str:
+def _default(database: Database, holdings: Holdings, has_model: bool) -> str:
     """The strategy to use if none is named."""
-    if has_model:
-        return "hedge" if holdings.clustered else "margin"
-    return "spread" if holdings.clustered else "random"
+    if not has_model:
+        return "spread" if holdings.clustered else "random"
+    if holdings.kind == PAIRS:
+        return "stochastic-margin"
+    if not holdings.clustered:
+        return "margin"
+    # A model that learned elsewhere, from labels that the campaign does not know: hedge would not trust it at all.
+    return "hedge" if _count_verdicts(database) else "cluster-margin"
 
 
 def _gather_cold(holdings: Holdings, strategy: Any, needs: frozenset[str], known: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,7 +180,8 @@ def next_batch(
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="Strategy. Default: hedge; without a model spread: random rows, one cluster after the other."
+            help="Strategy. Default: hedge, for pairs stochastic-margin; without a model spread: random rows, one "
+            "cluster after the other."
         ),
     ] = None,
     settings: Annotated[

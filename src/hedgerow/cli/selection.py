@@ -214,14 +214,15 @@ def select(
         typer.Option(metavar="FILE", help="File written by `hedgerow cluster`, or one cluster number per row."),
     ] = None,
     strategy: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
             help=f"{', '.join(STRATEGY_NAMES[:-1])} or {STRATEGY_NAMES[-1]}. With --pairs also "
-            f"{', '.join(PAIR_STRATEGY_NAMES)}, but not entropy and least-confidence.",
+            f"{', '.join(PAIR_STRATEGY_NAMES)}, but not entropy and least-confidence. Default: hedge; with --pairs "
+            "stochastic-margin.",
             autocompletion=lambda: [*STRATEGY_NAMES, *PAIR_STRATEGY_NAMES],
         ),
-    ] = "hedge",
+    ] = None,
     labeled: Annotated[
         list[str] | None,
         typer.Option(
@@ -312,7 +313,8 @@ def select(
     if logits and predictions is None:
         raise InputError("--logits needs PREDICTIONS, the file with the logits")
     options = _merge_options(shorthands, parse_settings(settings or ()))
-    chooser = make(strategy, options, STRATEGIES if pairs is None else PAIR_STRATEGIES)
+    name = strategy or ("hedge" if pairs is None else "stochastic-margin")
+    chooser = make(name, options, STRATEGIES if pairs is None else PAIR_STRATEGIES)
     shared: dict[str, Any] = {
         "embeddings": embeddings, "clusters": clusters, "labeled": [Path(one) for one in labeled or ()] or None,
         "seed": seed, "allow_short": allow_short, "ignore_unknown": ignore_unknown, "column": column,
