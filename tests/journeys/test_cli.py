@@ -595,7 +595,8 @@ def test_demo(files: Path, run: Run) -> None:
     table, _, path = answer.out.partition("report: ")
     assert path.endswith("report.html\n")
     assert max(map(len, table.splitlines())) <= 80  # in a pipe, and nothing is cut
-    for name in ("strategy", "random", "margin", "cluster-margin,", "factor 10", "factor 3", "100 labels", "batch 1"):
+    names = ("random", "hedge", "cluster-", "margin,", "factor 10", "factor 3", "100 labels", "batch 1")
+    for name in ("strategy", *names):
         assert name in table
     one_line(run("demo", "--seeds", 0), 1, "seeds must be at least 1")
 

@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -223,7 +224,8 @@ def test_a_notebook_opens_the_desk_by_the_link_that_its_cell_shows(tmp_path: Pat
             with pytest.raises(ConnectionRefusedError):
                 caller.get("/")
 
-    asyncio.run(run_cells())
+    with ThreadPoolExecutor(1) as thread:  # the thread of the test may have the loop of a browser
+        thread.submit(asyncio.run, run_cells()).result()
 
 
 def test_unknown_settings_of_a_desk_are_named(tmp_path: Path) -> None:

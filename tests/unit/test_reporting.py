@@ -48,7 +48,8 @@ def test_a_campaign_with_everything(make: Make, tmp_path: Path, kind: str) -> No
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; $x$ 猫" in text
     for heading in ("Learning curve", "Stop labeling?", "Labels per class", "Clusters with labels", "Batches"):
         assert f"<h2>{heading}</h2>" in text
-    for part in ("model-3", "Krippendorff", "Cohen", "median", "Bloodgood", "spent", "cluster-margin", "95 % interval"):
+    chosen = "stochastic-margin" if kind == "pairs" else "hedge"
+    for part in ("model-3", "Krippendorff", "Cohen", "median", "Bloodgood", "spent", chosen, "95 % interval"):
         assert part in text
     assert text.count('<svg class="figure"') == 2
     assert "default-src 'none'" in text

@@ -37,7 +37,7 @@ def test_labels_have_their_round_and_split(make: Make) -> None:
     campaign = make()
     ids = fill(campaign)
     campaign.predict(np.random.default_rng(0).dirichlet(np.ones(3), 120))
-    third = campaign.batch(campaign.next(1))["id"][0]
+    third = campaign.batch(campaign.next(1, strategy="margin"))["id"][0]
     asked = {*ids, third, *campaign.batch(1)["id"]}
     stray = next(f"r{row}" for row in range(120) if f"r{row}" not in asked)
     campaign.ingest([Answer(third, "answer", "dog", "ana"), Answer(stray, "answer", "fox", "ana")])
