@@ -106,7 +106,7 @@ def time_commands(repeats: int) -> dict[str, Any]:
         inputs = {
             "cluster_small": ["cluster", "small.npy"],
             "cluster_large": ["cluster", "large.npy"],
-            "select": ["select", "chances.npy", "--clusters", clusters, "-k", "100"],
+            "select": ["select", "chances.npy", "--strategy", "cluster-margin", "--clusters", clusters, "-k", "100"],
         }
         for name, (command, source, *rest) in inputs.items():
             line = [HEDGEROW, command, str(folder / source), *rest, "-o", str(folder / "out.parquet"), "--force"]
