@@ -37,7 +37,7 @@ check: setup lint ## Check style, types and the tests of what changed since main
 .PHONY: test-lowest
 test-lowest: ## Run the tests with the lowest versions that pyproject.toml allows, without torch and the site
 	@$(or $(PYTHON),python3) scripts/lowest.py >$(LOWEST).txt
-	@VENV=$(LOWEST) PINS=$(LOWEST).txt scripts/setup sklearn,words,fsspec,desk,test
+	@VENV=$(LOWEST) PINS=$(LOWEST).txt scripts/setup sklearn,words,fsspec,dask,ray,desk,test
 	@$(LOWEST)/bin/python $(PYTEST) tests/unit tests/oracle tests/properties tests/journeys
 
 .PHONY: lint

@@ -11,9 +11,9 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("sklearn", "words", "fsspec", "dask")  # of the library's own; the others are tools
+EXTRAS = ("sklearn", "words", "fsspec", "dask", "ray")  # of the library's own; the others are tools
 TOOLS = {"hatchling", "editables"}
-REQUIREMENT = re.compile(r"([\w.-]+)(?:>=|==)([\d.]+)")
+REQUIREMENT = re.compile(r"([\w.-]+)(?:\[\w+\])?(?:>=|==)([\d.]+)")
 
 
 def name(requirement: str) -> str:

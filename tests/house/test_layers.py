@@ -19,6 +19,7 @@ HEAVY = {
     "PIL": {"encoders", "desk"},
     "dask": {"engines"},
     "distributed": {"engines"},
+    "ray": {"engines"},
     "typer": {"cli"},
     "starlette": {"desk"},
     "uvicorn": {"desk"},

@@ -17,7 +17,7 @@ import pytest
 
 import engine_tasks as tasks
 from hedgerow import machine
-from hedgerow.engines import Engine, dask, delivery, open_engine, probe
+from hedgerow.engines import Engine, dask, delivery, open_engine, probe, remote
 from hedgerow.engines.admission import Terms, write_nonce
 from hedgerow.errors import EngineError, HedgerowWarning, InputError, MissingExtraError
 
@@ -114,7 +114,7 @@ def test_storage_that_is_not_shared_is_found_before_anything_runs(
             yield str(folder / Path(nonce).name)
 
     (tmp_path / "driver").mkdir()
-    monkeypatch.setattr(dask, "write_nonce", write_elsewhere)
+    monkeypatch.setattr(remote, "write_nonce", write_elsewhere)
     with pytest.raises(EngineError, match="does not see what the driver wrote"):
         local.map(tasks.write_mark, [str(tmp_path / "ran")], workdir=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["driver"]
@@ -162,7 +162,7 @@ def test_an_open_scheduler_on_another_machine_takes_a_word() -> None:
     ):
         open_engine("dask://10.0.0.5:8786")
     hosts = ["localhost", "127.0.0.1", "[::1]", "127.1.2.3", "10.0.0.5", "example.org", "127.0.0.1.example.org"]
-    assert [dask.is_loopback(host) for host in hosts] == [True] * 4 + [False] * 3
+    assert [remote.is_loopback(host) for host in hosts] == [True] * 4 + [False] * 3
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,7 @@ def relist(found: Neighbors, order: npt.NDArray[np.int64], own: int) -> Neighbor
     return Neighbors(ids, gaps, found.reach)
 
 
-@pytest.mark.parametrize("name", ["processes:2", "dask:2"])
+@pytest.mark.parametrize("name", ["processes:2", "dask:2", "ray:2"])
 def test_every_engine_has_the_same_bits(
     name: str, engines: Callable[[str], Engine], path: Path, expected: hr.Clusters, tmp_path: Path
 ) -> None:
@@ -252,7 +252,7 @@ def test_points_at_the_threshold_merge(metric: str, tmp_path: Path) -> None:
     assert found.n_clusters == alone.n_clusters
 
 
-@pytest.mark.parametrize("name", ["processes:2", "dask:2"])
+@pytest.mark.parametrize("name", ["processes:2", "dask:2", "ray:2"])
 def test_a_killed_worker_changes_nothing(
     name: str,
     engines: Callable[[str], Engine],

@@ -6,7 +6,7 @@
 The contract, which every engine keeps:
 
 - A task is a module-level function of one job. A job and its result are small and plain, such as JSON has them (with
-  Dask they must be): paths, numbers, short lists. Data travel through files, never through the engine.
+  Dask and Ray they must be): paths, numbers, short lists. Data travel through files, never through the engine.
 - A task writes its files atomically and checks first whether they are there. So it may run twice, also at the same
   time, and an interrupted map can be repeated, on any engine: only what is missing is done.
 - `map` returns the results in the order of the jobs. The engine decides only where and when a task runs: results must
@@ -20,7 +20,8 @@ The contract, which every engine keeps:
 - `progress(done)` is called with the number of finished jobs when it changes, and about once a second meanwhile.
 
 Engines: `serial` runs tasks in this process, one after the other; `processes:N` in N processes of this machine;
-`dask:N` in a Dask cluster on this machine; `dask://host:port` and `dask+tls://host:port` in one that is there.
+`dask:N` in a Dask cluster on this machine; `dask://host:port` and `dask+tls://host:port` in one that is there; `ray:N`
+and `ray://host:port` likewise with Ray.
 """
 
 import os
@@ -31,8 +32,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from hedgerow import checks
-from hedgerow.engines import dask
+from hedgerow.engines import dask, ray
 from hedgerow.engines.processes import Processes
+from hedgerow.engines.remote import split_address
 from hedgerow.engines.serial import Serial
 from hedgerow.errors import InputError
 from hedgerow.machine import available
@@ -43,7 +45,10 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 VARIABLE = "HEDGEROW_ENGINE"
-FORMS = 'use "serial", "processes:4", "dask:4", "dask://host:8786" or "dask+tls://host:8786"'
+KINDS = ("serial", "processes", "dask", "ray")
+FORMS = (
+    'use "serial", "processes:4", "dask:4", "dask://host:8786", "dask+tls://host:8786", "ray:4" or "ray://host:10001"'
+)
 
 
 class Engine(Protocol):
@@ -80,29 +85,32 @@ class Engine(Protocol):
 def open_engine(name: str | None = None, *, insecure: bool = False, mixed_workers: bool = False) -> Engine:
     """The engine of this name; without one, that of the environment variable HEDGEROW_ENGINE, or "serial".
 
-    "serial", "processes:N", "dask:N" (alone: as many as there are cores), "dask://host:port", "dask+tls://host:port".
-    insecure: connect to a scheduler on another machine without encryption. mixed_workers: accept workers whose
-    processors round differently, so that results depend on which of them computed what.
+    "serial", "processes:N", "dask:N", "ray:N" (alone: as many as there are cores), "dask://host:port",
+    "dask+tls://host:port", "ray://host:port". insecure: connect to a cluster on another machine without encryption.
+    mixed_workers: accept workers whose processors round differently, so that results depend on which of them computed
+    what.
     """
     name = check_name(os.environ.get(VARIABLE) or "serial" if name is None else name)
     if "://" in name:
-        return dask.connect(name, insecure=insecure, mixed_workers=mixed_workers)
+        connect: Callable[..., Engine] = ray.connect if name.startswith("ray:") else dask.connect
+        return connect(name, insecure=insecure, mixed_workers=mixed_workers)
     kind, _, count = name.partition(":")
     if kind == "serial":
         return Serial()
     workers = int(count) if count else available()
-    return Processes(workers) if kind == "processes" else dask.start_cluster(workers)
+    starts: dict[str, Callable[[int], Engine]] = {"processes": Processes, "dask": dask.start, "ray": ray.start}
+    return starts[kind](workers)
 
 
 def check_name(name: str) -> str:
     """The name of an engine, refused if it is not one. Nothing is started."""
     if not isinstance(name, str):
         raise InputError(f"engine must be text, got {name!r}: {FORMS}")
-    if name.startswith(("dask://", "dask+tls://")):
-        dask.split_address(name)
+    if name.startswith(("dask://", "dask+tls://", "ray://")):
+        split_address(name, ray.PORT if name.startswith("ray:") else dask.PORT)
         return name
     kind, colon, count = name.partition(":")
-    checks.option(kind, "engine", ("serial", "processes", "dask"))
+    checks.option(kind, "engine", KINDS)
     if kind == "serial" and colon:
         raise InputError(f"the engine 'serial' has one worker, got {name!r}: {FORMS}")
     if colon and (not count.isdecimal() or int(count) < 1):

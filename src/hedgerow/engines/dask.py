@@ -1,41 +1,28 @@
 """The engines `dask:N`, `dask://host:port` and `dask+tls://host:port`: tasks run on Dask's workers.
 
 `dask:N` starts a scheduler and N workers on this machine, which only this machine can reach, and ends them. The others
-use a cluster that is there. Jobs and results travel as JSON, and only they do: nothing is scattered, and no result is
-left on a worker. Workers that do not agree with the driver (`admission.py`) are refused: at the start this is an
-error; one that joins later is passed over with a warning.
+use a cluster that is there. Nothing is scattered, and no result is left on a worker. Workers that do not agree with the
+driver (`admission.py`) are refused: at the start this is an error; one that joins later is passed over with a warning.
 
 A task cannot be stopped from outside. An interrupt drops the queue; what runs on a cluster of your own runs to its end,
 and the workers of `dask:N` are killed after a few seconds.
 """
 
-import ipaddress
-import json
 import logging
 import queue
 import signal
-import uuid
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any
 
 from hedgerow import machine
-from hedgerow.engines.admission import Terms, write_nonce
-from hedgerow.engines.delivery import deliver
-from hedgerow.engines.logs import Log
-from hedgerow.engines.work import Kill, Outcome, name_task, perform
+from hedgerow.engines import remote
+from hedgerow.engines.admission import Terms
+from hedgerow.engines.remote import Errand, decode_result, encode_job
+from hedgerow.engines.work import Kill, Outcome
 from hedgerow.errors import EngineError, HedgerowWarning, InputError, MissingExtraError
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
-Setup = Callable[[], Any]
-
-SETUP_BYTES = 1 << 20  # sent with every job
+PORT = 8786  # where a scheduler usually listens
 CONNECT_SECONDS = 20.0
 CLOSE_SECONDS = 10.0
 # What workers hold are mapped files: spilling would free nothing. Kills are counted by `deliver`.
@@ -49,7 +36,7 @@ SETTINGS = {
 }
 
 
-def start_cluster(workers: int) -> "Dask":
+def start(workers: int) -> "Dask":
     """The engine `dask:N`: a scheduler and workers on this machine."""
     distributed = import_distributed()
     import dask
@@ -70,12 +57,9 @@ def start_cluster(workers: int) -> "Dask":
 
 def connect(name: str, *, insecure: bool, mixed_workers: bool) -> "Dask":
     """The engine of a cluster that is there."""
-    kind, host, port = split_address(name)
-    if kind == "dask" and not insecure and not is_loopback(host):
-        raise InputError(
-            f"{name} is neither encrypted nor on this machine, and whoever reaches a scheduler can run programs as "
-            "you: use dask+tls://, or pass --insecure (insecure=True in Python) on a network that you trust"
-        )
+    kind, host, port = remote.split_address(name, PORT)
+    if kind == "dask" and not insecure:
+        remote.refuse_open(name, host, "use dask+tls://")
     distributed = import_distributed()
     scheme = "tls" if kind == "dask+tls" else "tcp"
     try:
@@ -90,15 +74,6 @@ def connect(name: str, *, insecure: bool, mixed_workers: bool) -> "Dask":
     return Dask(name, client, None, mixed_workers=mixed_workers)
 
 
-def split_address(name: str) -> tuple[str, str, int]:
-    """("dask" or "dask+tls", host, port) of the name of an engine."""
-    kind, _, address = name.partition("://")
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        raise InputError(f"the engine {name!r} needs a host and a port, such as {kind}://10.0.0.5:8786")
-    return kind, host, int(port)
-
-
 def import_distributed() -> Any:
     """The library, which is an extra."""
     try:
@@ -108,48 +83,21 @@ def import_distributed() -> Any:
     return distributed
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address is of this machine only."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-class Dask:
-    """Runs tasks on the workers of a Dask cluster; see `start_cluster` and `connect`."""
+class Dask(remote.Cluster):
+    """Runs tasks on the workers of a Dask cluster; see `start` and `connect`."""
 
     def __init__(self, name: str, client: Any, cluster: Any, *, mixed_workers: bool = False) -> None:
-        self.name = name
-        self.client, self._cluster, self._mixed = client, cluster, mixed_workers
-        self.is_remote = cluster is None
+        super().__init__(name, is_remote=cluster is None, mixed_workers=mixed_workers)
+        self.client, self._cluster = client, cluster
 
     @property
     def workers(self) -> int:
         """How many workers there are now."""
         return len(self.client.nthreads())
 
-    def map(
-        self,
-        task: Callable[[Job], Result],
-        jobs: Sequence[Job],
-        *,
-        setup: Setup | None = None,
-        workdir: str | Path | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> list[Result]:
-        """The results of the task for all jobs, in the order of the jobs."""
-        refuse_large(setup)
-        log = Log(workdir)
-        with nullcontext() if workdir is None else write_nonce(Path(workdir)) as nonce:
-            terms = Terms(nonce=nonce) if not self._mixed else Terms(bits=None, nonce=nonce)
-            self.check(terms)
-            log.begin(self, name_task(task), len(jobs))
-            carrier = _Carrier(self, task, terms, setup)
-            try:
-                return deliver(carrier, name_task(task), jobs, log, progress)
-            finally:
-                carrier.drop()
+    def carry(self, errand: Errand) -> "_Carrier":
+        """What takes the jobs of one map to the workers."""
+        return _Carrier(self, errand)
 
     def check(self, terms: Terms) -> list[str]:
         """The addresses of the workers; those that the terms refuse are an error."""
@@ -173,31 +121,12 @@ class Dask:
         if self._cluster is not None:
             self._cluster.close(timeout=CLOSE_SECONDS)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def refuse_large(setup: Setup | None) -> None:
-    """A setup goes out with every job: refuse one that holds data."""
-    size = len(import_distributed().protocol.pickle.dumps(setup))
-    if size > SETUP_BYTES:
-        raise InputError(
-            f"{size / 2**20:.1f} MiB of data in memory would go to the workers with every job: save them to a file "
-            "that the workers can read, and pass its path"
-        )
-
 
 class _Carrier:
     """Jobs of one map, on their way to the cluster and back."""
 
-    def __init__(self, engine: Dask, task: Callable[[Any], Any], terms: Terms, setup: Setup | None) -> None:
-        self._engine, self._terms = engine, terms
-        self._run = partial(_run, task, terms, setup, uuid.uuid4().hex)
+    def __init__(self, engine: Dask, errand: Errand) -> None:
+        self._engine, self._terms, self._run = engine, errand.terms, partial(_run, errand)
         self._back: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._out: dict[int, tuple[Any, str]] = {}
         self._allowed: list[str] | None = None  # once a worker was refused: the others
@@ -209,12 +138,7 @@ class _Carrier:
 
     def send(self, number: int, job: Any) -> None:
         """Let some worker run the job."""
-        try:
-            self._submit(number, json.dumps(job))
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"job {number} cannot be sent to {self._engine.name}: it must be JSON ({error})"
-            ) from error
+        self._submit(number, encode_job(job, number, self._engine.name))
 
     def _submit(self, number: int, text: str) -> None:
         future = self._engine.client.submit(self._run, text, pure=False, workers=self._allowed)
@@ -239,8 +163,7 @@ class _Carrier:
         finally:
             future.release()
         if outcome.refusal is None:
-            result = None if outcome.result is None else json.loads(outcome.result)
-            return [(number, replace(outcome, result=result))]
+            return [(number, decode_result(outcome))]
         self._pass_over(outcome.usage["host"], outcome.refusal)
         self._submit(number, text)
         return []
@@ -262,9 +185,6 @@ class _Carrier:
 
 # In a worker.
 
-_agreed: list[Terms] = []  # the terms that this worker has met
-_ready: list[str] = []  # the map whose setup it has run
-
 
 def dask_setup(worker: Any) -> None:
     """Called by Dask in the workers of `dask:N`: an interrupt from the keyboard is left to the driver."""
@@ -279,30 +199,7 @@ async def _examine(terms: Terms, dask_worker: Any) -> str | None:
     return await loop.run_in_executor(None, terms.find_refusal, dask_worker.state.nthreads)
 
 
-def _run(task: Callable[[Any], Any], terms: Terms, setup: Setup | None, key: str, text: str) -> Outcome:
-    return perform(partial(_call, task), text, partial(_prepare, terms, setup, key))
-
-
-def _call(task: Callable[[Any], Any], text: str) -> str:
-    result = task(json.loads(text))
-    try:
-        return json.dumps(result)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"the result of {name_task(task)} cannot leave its worker: it must be JSON ({error})"
-        ) from error
-
-
-def _prepare(terms: Terms, setup: Setup | None, key: str) -> str | None:
+def _run(errand: Errand, text: str) -> Outcome:
     from distributed import get_worker
 
-    if terms not in _agreed:
-        refusal = terms.find_refusal(get_worker().state.nthreads)
-        if refusal is not None:
-            return refusal
-        _agreed[:] = [terms]
-    if key not in _ready:
-        if setup is not None:
-            setup()
-        _ready[:] = [key]
-    return None
+    return errand(text, get_worker().state.nthreads)
