@@ -36,7 +36,7 @@ from hedgerow.store.checkpoints import Checkpoints
 HARDER = 2.0  # a pass compares this many times as many pairs of cells
 RARE = 1e-3  # passes end when one merges less than this share of the clusters, and fewer have another one too close
 USUAL_RATIO = 0.1  # of what a pass finds to what the one before it found, while only one has ended
-MOST_PASSES = 24  # three are usual at a million rows, six at ten million
+MOST_PASSES = 24  # three are usual at a million rows, six at ten million, thirteen at a hundred million
 STATE_FORMAT = 4  # of the files in a workdir: files in another format are refused
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # error of a gap, relative to the largest half norm
 FINEST = 4 * ROUNDING[np.float32]  # likewise: smaller gaps need float64
