@@ -332,7 +332,7 @@ NOTES = (
         "The margin batch does not hold many more near-copies than chance would give. In such pools shuffled clusters "
         "gained as much as the real ones, or more, and the two-step cluster-margin was not ahead of margin where "
         "margin was ahead of random.",
-        (SAVINGS, "results/wordlangs-typos.md#control-runs", "results/wordlangs-small.md"),
+        (SAVINGS, "results/wordlangs-typos.md#what-it-shows", "results/wordlangs-small.md"),
     ),
     Rule(
         "classes without labels",
