@@ -104,8 +104,15 @@ AXES: dict[str, list[Entry]] = {
     "rows": [
         Entry(f"{value} k", "digits", f"{TWO}, factor {value}", "rows") for value in ("1.25", "3", "10")
     ],
+    "row-clusters": [
+        *(Entry("of the model", "digits", f"{TWO}, factor {value}", f"{value} k") for value in ("3", "10")),
+        *(
+            Entry(kind, "digits-clusters", f"{TWO}, factor {value}, {kind}", f"{value} k")
+            for kind in ("true copies", "pixels, size 10", "pixels, size 20") for value in ("3", "10")
+        ),
+    ],
 }  # fmt: skip
-FURTHER = ("choices", "sizes")  # levels with the trials of "base" and other strategies
+FURTHER = ("choices", "sizes", "digits-clusters")  # the trials of "base" or "digits" with other strategies or clusters
 DRAWN = "cluster-margin-pairs, power 1"  # where it was run, its comparisons belong to the family too
 
 

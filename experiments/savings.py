@@ -5,8 +5,9 @@
 Every level is a small experiment with the controls that decide what is due to clusters: margin, random, Cluster-Margin
 (the paper's two steps), our variant over pairs, and both with shuffled clusters. A level has a folder in the scratch
 folder; what is there is not run again, and a larger --trials adds trials. `experiments/savings.json` gets the scores of
-every trial of all levels that are complete so far, and how redundant their first batches are. Levels that need images
-are left out without --data, the folder with the files of CIFAR-100 and SVHN as published.
+every trial of all levels that are complete so far, and how redundant their first batches are; a level that it has with
+more trials is kept. Levels that need images are left out without --data, the folder with the files of CIFAR-100 and
+SVHN as published.
 
 The pools of words are a sixth of the recipe wordlangs-small, with the same shares: 30,000 words, 3,500 labels in the
 seed set, four batches of 1,750, a first model from 1,750 words. Small runs allow more trials in the same time.
@@ -27,7 +28,7 @@ import numpy as np
 import hedgerow as hr
 from hedgerow.experiments import Arm, Clustering, MultiLabel, Recipe, run_experiment
 from hedgerow.experiments.architectures import NGrams, Perceptron
-from hedgerow.experiments.data.datasets import Digits
+from hedgerow.experiments.data.datasets import Digits, load_redundant_digits
 from hedgerow.experiments.data.multilabel import load_mulan
 from hedgerow.experiments.data.variants import ImagePairs, VariedWords
 from hedgerow.experiments.ngrams import GramTraining, sigmoid
@@ -135,6 +136,16 @@ class OtherClusters:
         if isinstance(self.strategy, hr.ClusterMargin):
             return pick_by_rows(self.strategy, view, k, rng)
         return self.strategy(view, k, rng)
+
+
+@dataclass(frozen=True)
+class OtherRowClusters(OtherClusters):
+    """The same for a strategy over rows."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"margins"})
+
+    def __call__(self, view: Any, k: int, rng: np.random.Generator) -> Any:
+        return self.strategy(replace(view, clusters=np.load(self.path)), k, rng)
 
 
 # A linear model on features that never change.
@@ -252,16 +263,18 @@ AS_IN_THE_PAPER = replace(MODEL, start="previous", training=GramTraining(steps=2
 LINEAR = {"model": None, "linear": True, "arms": (*CORE, *DRAWN)}
 SMALL = (3_500, 700, 4)  # delicious has 12,884 rows in its pool
 IMAGES = (3_000, 480, 4)
+DIGITS = Level(
+    Digits(), BY_ROWS, (100, 1_000, 4), metric="accuracy",
+    model=Perceptron((128, 64), training=Training(steps=600, minibatch=128, learning_rate=1e-3)),
+)  # fmt: skip
 LEVELS: dict[str, Level] = {
     "base": Level(WORDS, (*CORE, *DRAWN)),
     "exact-heavy-95": Level(replace(WORDS, copies=0.95, misspelled=False), (*CORE, *DRAWN)),
     "copies-heavy-95": Level(replace(WORDS, copies=0.95), (*CORE, *DRAWN)),
     "exact-heavy-80": Level(replace(WORDS, copies=0.8, misspelled=False)),
     "copies-heavy-80": Level(replace(WORDS, copies=0.8)),
-    "digits": Level(
-        Digits(), BY_ROWS, (100, 1_000, 4), metric="accuracy",
-        model=Perceptron((128, 64), training=Training(steps=600, minibatch=128, learning_rate=1e-3)),
-    ),
+    "digits": DIGITS,
+    "digits-clusters": DIGITS,  # the trials of digits, other clusters
     "choices": Level(WORDS, (*BASELINES, *CANDIDATES, *ROW_MARGINS, *INFORMED)),  # the trials of base, other arms
     "sizes": Level(WORDS, (*BASELINES, *SIZES)),
     "delicious": Level(None, load=partial(load_delicious, None), sizes=SMALL, **LINEAR),
@@ -302,6 +315,24 @@ def use_first_clusters(level: Level, scratch: Path) -> Level:
         arm if arm in BASELINES else replace(arm, strategy=OtherClusters(arm.strategy, str(path))) for arm in level.arms
     ]
     return replace(level, arms=arms)
+
+
+def use_other_clusters(level: Level, scratch: Path) -> Level:
+    """Digits by their originals, which bounds what the removal of copies can give, and by their pixels."""
+    digits = load_redundant_digits()
+    made = {"true copies": np.unique(digits.origins, return_inverse=True)[1].astype(np.int32)}
+    for size in (10, 20):
+        made[f"pixels, size {size}"] = hr.cluster(digits.images, average_size=size, method="certified").labels
+    arms = list(BASELINES)
+    for (kind, labels), factor in product(made.items(), (3.0, 10.0)):
+        path = scratch / f"digits, {kind}.npy"
+        np.save(path, labels)
+        strategies = (OtherRowClusters(of(factor), str(path)) for of in (hr.ClusterMargin, ShuffledClusterMargin))
+        arms += pair_up(f"cluster-margin, factor {factor:g}, {kind}", *strategies)
+    return replace(level, arms=arms)
+
+
+OTHER_CLUSTERS = {"first-clusters": use_first_clusters, "digits-clusters": use_other_clusters}
 
 
 # Redundancy.
@@ -372,14 +403,14 @@ def run_level(name: str, level: Level, trials: int, scratch: Path, data: Path | 
     """Run what is missing of a level, and summarize it."""
     folder = scratch / name
     loaded = (level.dataset.load if level.load is None else level.load)(data, scratch / "cache")
-    if name == "first-clusters":
-        level = use_first_clusters(level, scratch)
+    if name in OTHER_CLUSTERS:
+        level = OTHER_CLUSTERS[name](level, scratch)
     trainer = LinearPairs(loaded.classes) if level.linear else None
     recipe = level.recipe(name)
     held = run_experiment(recipe, folder, dataset=loaded, trainer=trainer, trials=trials)
     task = loaded.task
     trainer = trainer or level.model.make_trainer(loaded, None)
-    measured = {} if name == "first-clusters" else measure_pool(task, trainer, recipe, folder)
+    measured = {} if name in OTHER_CLUSTERS else measure_pool(task, trainer, recipe, folder)
     origins = level.dataset.find_origins() if getattr(level.dataset, "copies", 0) else None
     redundancy = measure_redundancy(held, folder, task, origins)
     return summarize(held, task) | {"measured": measured, "redundancy": redundancy}
@@ -406,10 +437,15 @@ def summarize(held: Held, task: Any) -> dict[str, Any]:
 
 
 def write_results(scratch: Path) -> None:
-    """experiments/savings.json from the summaries of all levels in the scratch folder."""
-    levels = {
-        name: json.loads(path.read_text()) for name in LEVELS if (path := scratch / name / "summary.json").is_file()
-    }
+    """experiments/savings.json from the summaries in the scratch folder, and what it has with more trials."""
+    held = json.loads(RESULTS.read_text())["levels"]
+    levels = {}
+    for name in LEVELS:
+        path = scratch / name / "summary.json"
+        found = [json.loads(path.read_text())] if path.is_file() else []
+        found += [held[name]] if name in held else []
+        if found:
+            levels[name] = max(found, key=lambda summary: int(summary["trials"]))
     RESULTS.write_text(json.dumps({"machine": describe_machine(), "levels": levels}) + "\n")
 
 
