@@ -5,10 +5,10 @@
 
 Pools of `pools.py`, 64 dimensions, cosine distance. `cluster` cuts certified linkage at an average size of 10; faiss
 (spherical k-means, 10 iterations, or 3 at a million rows) and scikit-learn (MiniBatchKMeans on unit rows, its defaults
-but for one start, or one pass from random rows at a million) get its number of clusters. Each runs in a process of its own on one core, with one thread, and
-kernels are compiled before the clock starts. Tightness, over all rows: the mean cosine distance to the mean direction
-of the row's cluster, and the share of rows that are farther from it than the cut of the linkage. Largest: rows in the
-largest cluster; empty: clusters that k-means left without a row.
+but for one start, or one pass from random rows at a million) get its number of clusters. Each runs in a process of its
+own on one core, with one thread, and kernels are compiled before the clock starts. Tightness, over all rows: the mean
+cosine distance to the mean direction of the row's cluster, and the share of rows that are farther from it than the cut
+of the linkage. Largest: rows in the largest cluster; empty: clusters that k-means left without a row.
 
 The time of k-means grows with rows times clusters: at a million rows it is a hundred times that at 100,000. So both run
 shorter there, and what the settings of the smaller pool would take is stored beside: for faiss, whose iterations all

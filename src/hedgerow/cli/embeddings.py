@@ -23,8 +23,8 @@ Encoder = Annotated[
 Engine = Annotated[
     str | None,
     typer.Option(
-        help="Where to run: serial, processes:N, dask:N, dask://HOST:PORT, dask+tls://HOST:PORT, ray:N or ray://HOST:PORT. "
-        "Default: the variable HEDGEROW_ENGINE, else all cores if it takes long."
+        help="Where to run: serial, processes:N, dask:N, dask://HOST:PORT, dask+tls://HOST:PORT, ray:N or "
+        "ray://HOST:PORT. Default: the variable HEDGEROW_ENGINE, else all cores if it takes long."
     ),
 ]
 Column = Annotated[

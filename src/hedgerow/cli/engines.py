@@ -14,15 +14,17 @@ from hedgerow.cli.app import Json, report
 Engine = Annotated[
     str | None,
     typer.Option(
-        help="Where to run: serial, processes:N, dask:N, dask://HOST:PORT, dask+tls://HOST:PORT, ray:N or ray://HOST:PORT. "
-        "Default: the variable HEDGEROW_ENGINE, else serial."
+        help="Where to run: serial, processes:N, dask:N, dask://HOST:PORT, dask+tls://HOST:PORT, ray:N or "
+        "ray://HOST:PORT. Default: the variable HEDGEROW_ENGINE, else serial."
     ),
 ]
 Insecure = Annotated[
-    bool, typer.Option("--insecure", help="With dask:// and ray://: use a cluster on another machine without encryption.")
+    bool,
+    typer.Option("--insecure", help="With dask:// and ray://: use a cluster on another machine without encryption."),
 ]
 MixedWorkers = Annotated[
-    bool, typer.Option("--mixed-workers", help="With dask:// and ray://: accept workers whose processors round differently.")
+    bool,
+    typer.Option("--mixed-workers", help="With dask:// and ray://: accept workers whose processors round differently."),
 ]
 RangeWorkdir = Annotated[
     Path | None,

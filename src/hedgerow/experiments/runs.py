@@ -95,8 +95,8 @@ def run_experiment(
     "processes:N", "dask://host:port" (see `hedgerow.engines`), or an engine that is open. trials: the number of trials,
     by default that of the recipe; it can be increased later. first_trial: the first trial to run, if another machine
     runs the earlier ones; `report_experiment` merges their folders. dataset, trainer: your own, in place of the
-    recipe's; with several processes they must be picklable, and with Dask and Ray small. The folder records its recipe and its
-    data, but not a trainer of your own: use a new folder for another trainer.
+    recipe's; with several processes they must be picklable, and with Dask and Ray small. The folder records its recipe
+    and its data, but not a trainer of your own: use a new folder for another trainer.
     with_controls: add to every strategy that uses clusters the same strategy without them (`add_controls`), so that the
     report shows what is due to the clusters.
     allow_programs: run the program that a recipe names (a model of kind "program"); such a recipe is refused otherwise.
