@@ -166,9 +166,20 @@ def test_an_open_scheduler_on_another_machine_takes_a_word() -> None:
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(remote, "CONNECT_SECONDS", 0.5)
     with pytest.raises(EngineError, match=r"dask://127\.0\.0\.1:1 has no scheduler with workers that can be reached"):
         open_engine("dask://127.0.0.1:1")
+
+
+def test_a_scheduler_without_workers_is_named_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(remote, "CONNECT_SECONDS", 0.5)
+    with LocalCluster(n_workers=0, processes=False, host="tcp://127.0.0.1", dashboard_address="127.0.0.1:0") as cluster:
+        name = cluster.scheduler_address.replace("tcp://", "dask://")
+        with pytest.raises(EngineError, match=rf"{name} has no scheduler with workers that can be reached"):
+            open_engine(name)
+        assert not [client for client in cluster.scheduler.clients if client.startswith("Client")]
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

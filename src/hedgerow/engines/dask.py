@@ -23,7 +23,6 @@ from hedgerow.engines.work import Kill, Outcome
 from hedgerow.errors import EngineError, HedgerowWarning, InputError, MissingExtraError
 
 PORT = 8786  # where a scheduler usually listens
-CONNECT_SECONDS = 20.0
 CLOSE_SECONDS = 10.0
 # What workers hold are mapped files: spilling would free nothing. Kills are counted by `deliver`.
 SETTINGS = {
@@ -62,14 +61,18 @@ def connect(name: str, *, insecure: bool, mixed_workers: bool) -> "Dask":
         remote.refuse_open(name, host, "use dask+tls://")
     distributed = import_distributed()
     scheme = "tls" if kind == "dask+tls" else "tcp"
+    # What can be checked is checked before there is a client: one that fails while it is made is collected at any time,
+    # in any thread, and then waits for a lock of Dask's that the next client to start may hold.
+    if scheme == "tls" and distributed.Security().get_connection_args("client").get("ssl_context") is None:
+        raise InputError(f"{name} needs certificates, by Dask's configuration: see docs/distributed.md")
+    client = None
     try:
-        client = distributed.Client(f"{scheme}://{host}:{port}", timeout=CONNECT_SECONDS, set_as_default=False)
-        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-    except TypeError as error:  # of TLS without certificates
-        raise InputError(
-            f"{name} needs certificates, by Dask's configuration ({error}): see docs/distributed.md"
-        ) from error
+        remote.reach(host, port)
+        client = distributed.Client(f"{scheme}://{host}:{port}", timeout=remote.CONNECT_SECONDS, set_as_default=False)
+        client.wait_for_workers(1, timeout=remote.CONNECT_SECONDS)
     except (OSError, TimeoutError) as error:
+        if client is not None:
+            client.close(timeout=CLOSE_SECONDS)
         raise EngineError(f"{name} has no scheduler with workers that can be reached: {error}") from error
     return Dask(name, client, None, mixed_workers=mixed_workers)
 

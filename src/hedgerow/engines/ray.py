@@ -9,7 +9,6 @@ two agents of Ray's own after a minute.
 
 import os
 import secrets
-import socket
 import sys
 from typing import Any
 
@@ -20,7 +19,6 @@ from hedgerow.engines.work import Kill, Outcome, name_task
 from hedgerow.errors import EngineError, MissingExtraError
 
 PORT = 10001  # where Ray's client server usually listens
-CONNECT_SECONDS = 20.0
 STORE_BYTES = 80 << 20  # of Ray's own storage, the least that it takes: our data go through files
 LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the address of a network, over which its processes would then talk
 
@@ -47,7 +45,7 @@ def connect(name: str, *, insecure: bool, mixed_workers: bool) -> "Ray":
     if not insecure and os.environ.get("RAY_USE_TLS") != "1":
         remote.refuse_open(name, host, "encrypt it with RAY_USE_TLS=1 and certificates")
     try:
-        socket.create_connection((host.strip("[]"), port), CONNECT_SECONDS).close()  # Ray itself would try for long
+        remote.reach(host, port)  # Ray itself would try for long
     except OSError as error:
         raise EngineError(f"{name} cannot be reached: {error}") from error
     return Ray(name, {"address": name}, is_remote=True, mixed_workers=mixed_workers)

@@ -7,6 +7,7 @@ the terms of the driver (`admission.py`) and the setup of its map; a worker chec
 import ipaddress
 import json
 import pickle
+import socket
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ Result = TypeVar("Result")
 Setup = Callable[[], Any]
 
 SETUP_BYTES = 1 << 20  # sent with every job
+CONNECT_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def reach(host: str, port: int) -> None:
+    """Raise an `OSError` if nothing listens there."""
+    socket.create_connection((host.strip("[]"), port), CONNECT_SECONDS).close()
 
 
 def refuse_open(name: str, host: str, instead: str) -> None:
