@@ -87,6 +87,17 @@ def fail_or_wait(job: str) -> None:
     wait_for_long(job)
 
 
+def write_or_fail(path: str) -> None:
+    """A file that is never finished; without a path, an error a moment later."""
+    if path == "":
+        time.sleep(1)
+        raise InputError("stop")
+    with atomic_write(Path(path)) as beside:
+        beside.write_text("half")
+        for _ in range(6_000):  # Ray interrupts between two steps of Python
+            time.sleep(0.1)
+
+
 def write_numbers(job: dict[str, Any]) -> str:
     """A file of random numbers, made once; with `slow`, slowly."""
     path = Path(job["path"])

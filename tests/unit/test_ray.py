@@ -64,7 +64,10 @@ def address() -> Iterator[str]:
             start_new_session=True,
         )
         try:
-            wait_for_port(ports[1])
+            log = Path(folder) / "session_latest" / "logs" / "runtime_env_agent.log"
+            wait_until(lambda: log.exists() and "Listening" in log.read_text())  # the port is open before it is ready
+            wait_until(lambda: is_open(ports[1]))
+            time.sleep(3)
             yield f"ray://{ray.LOOPBACK}:{ports[1]}"
         finally:
             os.killpg(head.pid, signal.SIGKILL)
@@ -77,11 +80,15 @@ def find_port() -> int:
         return int(free.getsockname()[1])
 
 
-def wait_for_port(port: int) -> None:
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((ray.LOOPBACK, port)) == 0
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
     for _ in range(600):
-        with socket.socket() as probe:
-            if probe.connect_ex((ray.LOOPBACK, port)) == 0:
-                return
+        if condition():
+            return
         time.sleep(0.1)
     pytest.fail("Ray did not start")
 
@@ -161,6 +168,15 @@ def test_storage_that_is_not_shared_is_found_before_anything_runs(
     with pytest.raises(EngineError, match="does not see what the driver wrote"):
         local.map(tasks.write_mark, [str(tmp_path / "ran")], workdir=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["driver"]
+
+
+def test_what_is_interrupted_leaves_nothing_behind(local: ray.Ray, tmp_path: Path) -> None:
+    jobs = [str(tmp_path / "half"), ""]
+    local.map(tasks.name_process_slowly, range(40))  # both workers are there
+    with pytest.raises(InputError, match="stop"):
+        local.map(tasks.write_or_fail, jobs)
+    assert not list(tmp_path.iterdir())
+    assert local.map(tasks.square, [3]) == [9]
 
 
 def test_an_open_cluster_on_another_machine_is_refused() -> None:

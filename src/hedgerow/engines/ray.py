@@ -2,9 +2,9 @@
 
 `ray:N` starts Ray on this machine with room for N tasks at a time, and ends it. `ray://host:10001` uses a cluster that
 is there, by Ray's client. A worker that does not agree with the driver (`admission.py`) ends the map with an error, at
-the start or when it joins. What runs when a map ends early is killed, on a cluster too: Ray's workers belong to one
-driver. A process has one connection to Ray at a time. If the driver of `ray:N` is killed, its workers end at once, and
-two agents of Ray's own after a minute.
+the start or when it joins. What runs when a map ends early is interrupted, on a cluster too: Ray's workers belong to
+one driver. A process has one connection to Ray at a time. If the driver of `ray:N` is killed, its workers end at once,
+and two agents of Ray's own after a minute.
 """
 
 import os
@@ -19,6 +19,7 @@ from hedgerow.engines.work import Kill, Outcome, name_task
 from hedgerow.errors import EngineError, MissingExtraError
 
 PORT = 10001  # where Ray's client server usually listens
+DROP_SECONDS = 5.0
 STORE_BYTES = 80 << 20  # of Ray's own storage, the least that it takes: our data go through files
 LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the address of a network, over which its processes would then talk
 
@@ -135,9 +136,11 @@ class _Carrier:
         return decode_result(outcome)
 
     def drop(self) -> None:
-        """Take back the jobs that are still out."""
+        """Take back the jobs that are still out; those that run are interrupted, and get a moment to remove files."""
         for reference in self._out:
-            self._ray.cancel(reference, force=True)
+            self._ray.cancel(reference)
+        if self._out:
+            self._ray.wait(list(self._out), num_returns=len(self._out), timeout=DROP_SECONDS)
         self._out.clear()
 
 
