@@ -20,6 +20,7 @@ from hedgerow.errors import EngineError, MissingExtraError
 
 PORT = 10001  # where Ray's client server usually listens
 DROP_SECONDS = 5.0
+TRIES = 4  # a client server that is busy or just starting may fail to make room for a client in time
 STORE_BYTES = 80 << 20  # of Ray's own storage, the least that it takes: our data go through files
 LOOPBACK = "127.0.0.2"  # Ray replaces 127.0.0.1 by the address of a network, over which its processes would then talk
 
@@ -66,10 +67,13 @@ class Ray(remote.Cluster):
             raise EngineError(f"this process is connected to Ray already: call ray.shutdown() before {name} is opened")
         super().__init__(name, is_remote=is_remote, mixed_workers=mixed_workers)
         self.ray = ray
-        try:
-            ray.init(**options, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, RuntimeError) as error:
-            raise EngineError(f"{name} does not start, or does not let us in: {error}") from error
+        for tries in range(TRIES, 0, -1):
+            try:
+                ray.init(**options, log_to_driver=False, logging_level="ERROR")
+                break
+            except (ConnectionError, RuntimeError) as error:
+                if tries == 1:
+                    raise EngineError(f"{name} does not start, or does not let us in: {error}") from error
 
     @property
     def workers(self) -> int:
