@@ -7,12 +7,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import engine_tasks as tasks
@@ -65,37 +61,6 @@ def test_a_cluster_that_is_there_is_used_and_left(address: str, local: dask.Dask
     assert local.map(tasks.square, [3]) == [9]
 
 
-def test_jobs_and_results_must_be_json(local: dask.Dask) -> None:
-    with pytest.raises(InputError, match=r"job 1 cannot be sent to dask:2: it must be JSON \(Object of type PosixPath"):
-        local.map(tasks.square, [1, Path("a")])  # type: ignore[list-item]
-    with pytest.raises(InputError, match=r"the result of return_a_set cannot leave its worker: it must be JSON"):
-        local.map(tasks.return_a_set, [1])
-
-
-def test_data_in_memory_do_not_travel_with_every_job(local: dask.Dask) -> None:
-    with pytest.raises(InputError, match=r"8\.0 MiB of data in memory would go to the workers .* pass its path"):
-        local.map(tasks.square, [1], setup=partial(tasks.write_mark, np.zeros(1 << 20)))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("versions", {"hedgerow": "0.0.1"}, r"has hedgerow .* \(the driver has 0\.0\.1\): install the same versions"),
-        ("bits", "0", r"computes other bits .*Set OPENBLAS_CORETYPE .* NUMBA_CPU_NAME .* --mixed-workers"),
-        (
-            "nonce",
-            "/nowhere/.nonce-1",
-            "does not see what the driver wrote to /nowhere: use a folder that all machines",
-        ),
-    ],
-)
-def test_a_worker_that_does_not_agree_is_refused(local: dask.Dask, field: str, value: Any, message: str) -> None:
-    terms = replace(Terms(), **{field: value})
-    with pytest.raises(EngineError, match=rf"the worker tcp://127\.0\.0\.1:\d+ {message}"):
-        local.check(terms)
-    assert terms.find_refusal() is not None
-
-
 def test_a_worker_agrees_with_the_driver(local: dask.Dask, tmp_path: Path) -> None:
     with write_nonce(tmp_path) as nonce:
         assert len(local.check(Terms(nonce=nonce))) == 2
@@ -103,21 +68,6 @@ def test_a_worker_agrees_with_the_driver(local: dask.Dask, tmp_path: Path) -> No
             "runs 4 tasks at a time, which would share one BLAS: start it with --nthreads 1"
         )
     assert not list(tmp_path.iterdir())
-
-
-def test_storage_that_is_not_shared_is_found_before_anything_runs(
-    local: dask.Dask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @contextmanager
-    def write_elsewhere(folder: Path) -> Iterator[str]:
-        with write_nonce(tmp_path / "driver") as nonce:
-            yield str(folder / Path(nonce).name)
-
-    (tmp_path / "driver").mkdir()
-    monkeypatch.setattr(remote, "write_nonce", write_elsewhere)
-    with pytest.raises(EngineError, match="does not see what the driver wrote"):
-        local.map(tasks.write_mark, [str(tmp_path / "ran")], workdir=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["driver"]
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the name of a processor of that kind")

@@ -9,18 +9,14 @@ import tempfile
 import time
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import engine_tasks as tasks
 from hedgerow.engines import Engine, open_engine, ray, remote
-from hedgerow.engines.admission import Terms, write_nonce
+from hedgerow.engines.admission import Terms
 from hedgerow.errors import EngineError, InputError, MissingExtraError
 
 CLIENT = """
@@ -120,31 +116,6 @@ def test_a_cluster_that_is_there_is_used_and_left(address: str, tmp_path: Path) 
         assert error.startswith("job 0 of divide failed 4 times")
 
 
-def test_jobs_and_results_must_be_json(local: ray.Ray) -> None:
-    with pytest.raises(InputError, match=r"job 1 cannot be sent to ray:2: it must be JSON \(Object of type PosixPath"):
-        local.map(tasks.square, [1, Path("a")])  # type: ignore[list-item]
-    with pytest.raises(InputError, match=r"the result of return_a_set cannot leave its worker: it must be JSON"):
-        local.map(tasks.return_a_set, [1])
-
-
-def test_data_in_memory_do_not_travel_with_every_job(local: ray.Ray) -> None:
-    with pytest.raises(InputError, match=r"8\.0 MiB of data in memory would go to the workers .* pass its path"):
-        local.map(tasks.square, [1], setup=partial(tasks.write_mark, np.zeros(1 << 20)))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("versions", {"hedgerow": "0.0.1"}, r"has hedgerow .* \(the driver has 0\.0\.1\): install the same versions"),
-        ("bits", "0", r"computes other bits .*Set OPENBLAS_CORETYPE .* NUMBA_CPU_NAME .* --mixed-workers"),
-        ("nonce", "/nowhere/.nonce-1", "does not see what the driver wrote to /nowhere: use a folder"),
-    ],
-)
-def test_a_worker_that_does_not_agree_is_refused(local: ray.Ray, field: str, value: Any, message: str) -> None:
-    with pytest.raises(EngineError, match=rf"the worker {os.uname().nodename} {message}"):
-        local.check(replace(Terms(), **{field: value}))
-
-
 def test_a_worker_that_joins_late_and_does_not_agree_ends_the_map(
     local: ray.Ray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,21 +124,6 @@ def test_a_worker_that_joins_late_and_does_not_agree_ends_the_map(
     monkeypatch.setattr(remote, "Terms", partial(Terms, versions={"hedgerow": "0.0.1"}))
     with pytest.raises(EngineError, match=rf"the worker {os.uname().nodename} has hedgerow"):
         local.map(tasks.square, range(5))
-
-
-def test_storage_that_is_not_shared_is_found_before_anything_runs(
-    local: ray.Ray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @contextmanager
-    def write_elsewhere(folder: Path) -> Iterator[str]:
-        with write_nonce(tmp_path / "driver") as nonce:
-            yield str(folder / Path(nonce).name)
-
-    (tmp_path / "driver").mkdir()
-    monkeypatch.setattr(remote, "write_nonce", write_elsewhere)
-    with pytest.raises(EngineError, match="does not see what the driver wrote"):
-        local.map(tasks.write_mark, [str(tmp_path / "ran")], workdir=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["driver"]
 
 
 def test_what_is_interrupted_leaves_nothing_behind(local: ray.Ray, tmp_path: Path) -> None:
