@@ -9,7 +9,7 @@ from torch import nn
 
 from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import NGrams
-from hedgerow.experiments.data.texts import Texts, encode_texts
+from hedgerow.experiments.data.texts import END, SORTED_BY, Texts, encode_texts
 from hedgerow.experiments.ngrams import FittedNGrams, GramTraining, NGramTrainer
 from hedgerow.kernels.grams import BUCKETS
 from hedgerow.models.protocol import draw_walk
@@ -61,6 +61,34 @@ def test_its_steps_are_those_of_torch(schedule: str, minibatch: int) -> None:
     for start, ours, other in zip(before.weights.parts, after.weights.parts, theirs, strict=True):
         assert not np.array_equal(start, ours)
         np.testing.assert_allclose(ours, other, rtol=2e-3, atol=2e-4)
+
+
+def draw_words(rng: np.random.Generator, count: int) -> list[str]:
+    """Words of few letters, so that many begin alike; some are empty, some beyond the characters that are sorted by."""
+    return ["".join(rng.choice(list("abé😀"), rng.integers(0, 14))) for _ in range(count)]
+
+
+def test_a_text_is_the_mean_of_its_grams_whatever_comes_before_it() -> None:
+    rng = np.random.default_rng(3)
+    vectors = rng.normal(size=(BUCKETS, 8)).astype(np.float32)
+    texts = encode_texts(draw_words(rng, 400))
+    grams, starts = texts.list_grams()
+    expected = np.add.reduceat(vectors[grams].astype(np.float64), starts[:-1]) / np.diff(starts)[:, None]
+    found = texts.average_grams(vectors)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    order = rng.permutation(400)
+    np.testing.assert_array_equal(texts[order].average_grams(vectors), found[order])
+
+
+def test_texts_are_sorted_by_their_first_characters() -> None:
+    words = draw_words(np.random.default_rng(4), 400)
+    texts = encode_texts(words)
+    order, ordered = texts.sorted
+    assert sorted(order) == list(range(400))
+    assert [ordered.read(row) for row in range(400)] == [words[row] for row in order]
+    begins = [words[row][:SORTED_BY] for row in order]
+    assert begins == sorted(begins, key=lambda word: [*map(ord, word), *[END] * (len(word) < SORTED_BY)])
+    assert texts.sorted is texts.sorted  # made once
 
 
 def test_words_are_told_apart_by_their_letters() -> None:

@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float32]
 
 SCHEDULES = ("constant", "linear")
 BEGIN_SEED = 0  # all trials start from the same first model, as in the paper
-PREDICT_TEXTS = 8192  # texts predicted at a time
+PREDICT_TEXTS = 2048  # texts predicted at a time: a hidden layer of 128 then takes 1 MiB
 EPSILON = np.float32(1e-10)
 
 
@@ -71,6 +71,13 @@ class Weights:
     @property
     def parts(self) -> tuple[Floats, ...]:
         return self.vectors, self.hidden, self.hidden_bias, self.out, self.out_bias
+
+    def activate(self, means: Floats) -> Floats:
+        """The hidden layer (m, hidden) of texts by the means of their vectors (m, width)."""
+        active: Floats = means @ self.hidden.T
+        active += self.hidden_bias
+        np.maximum(active, 0, out=active)
+        return active
 
 
 @dataclass(frozen=True)
@@ -154,8 +161,7 @@ class Descent:
         """One step on a minibatch of pairs."""
         weights, means = self.weights, self.means
         kernels.gather(self.texts.codes, self.texts.starts, rows, weights.vectors, self.grams, self.ends, means)
-        active = means @ weights.hidden.T + weights.hidden_bias
-        np.maximum(active, 0, out=active)
+        active = weights.activate(means)
         asked = weights.out[classes]
         logits = np.einsum("ij,ij->i", active, asked) + weights.out_bias[classes]
         errors = sigmoid(logits) - truth
@@ -190,17 +196,15 @@ class FittedNGrams:
     def _predict(self, texts: Texts, action: Any) -> Floats:
         if len(texts) == 0:
             raise InputError("features has no rows: there is nothing to predict")
-        weights = self.weights
+        order, ordered = texts.sorted
         out: Floats | None = None
         with threadpool_limits(1, "blas"):
             for start in range(0, len(texts), PREDICT_TEXTS):
-                some = slice(start, start + PREDICT_TEXTS)
-                part = Texts(texts.codes, texts.starts[start : start + PREDICT_TEXTS + 1])
-                means = part.average_grams(weights.vectors)
-                found = action(np.maximum(means @ weights.hidden.T + weights.hidden_bias, 0))
+                part = Texts(ordered.codes, ordered.starts[start : start + PREDICT_TEXTS + 1])
+                found = action(self.weights.activate(part.average_grams(self.weights.vectors)))
                 if out is None:
                     out = np.empty((len(texts), found.shape[1]), np.float32)
-                out[some] = found
+                out[order[start : start + PREDICT_TEXTS]] = found
         assert out is not None
         return out
 

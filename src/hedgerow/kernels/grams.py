@@ -12,6 +12,19 @@ from hedgerow.kernels.draws import draw
 GRAMS = 4  # the longest gram
 BUCKETS = 1 << 18  # collisions are rare: there are tens of thousands of frequent n-grams
 SHIFT = np.uint64(64 - 18)
+EMPTY = np.uint64(14695981039346656037)  # the key of no letters
+
+
+@helper
+def extend(key, code):
+    """The key of a gram with one more code point at its end (FNV-1a)."""
+    return (key ^ np.uint64(code)) * np.uint64(1099511628211)
+
+
+@helper
+def find_bucket(key):
+    """The bucket of a gram."""
+    return np.int64(((key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)) >> SHIFT)
 
 
 @helper
@@ -19,10 +32,10 @@ def hash_grams(codes, out):
     """Writes the buckets of a text's 1- to 4-grams to out (at least GRAMS * codes.size,) int64; returns how many."""
     count = 0
     for first in range(codes.size):
-        key = np.uint64(14695981039346656037)
+        key = EMPTY
         for last in range(first, min(first + GRAMS, codes.size)):
-            key = (key ^ np.uint64(codes[last])) * np.uint64(1099511628211)
-            out[count] = ((key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)) >> SHIFT
+            key = extend(key, codes[last])
+            out[count] = find_bucket(key)
             count += 1
     return count
 
@@ -39,21 +52,42 @@ def list_grams(codes, starts, grams, ends):
 
 @kernel(allocates=True)
 def average_grams(codes, starts, vectors, out):
-    """out (n, d) float32: the mean of the vectors (BUCKETS, d) of each text's grams."""
+    """out (n, d) float32: the mean of the vectors (BUCKETS, d) of each text's grams.
+
+    The sums over every prefix of the text before are kept, so only what follows the prefix that two texts have in
+    common is added up: sorted texts take less than half of the time. The mean of a text does not depend on the others.
+    """
     longest = 0
     for text in range(starts.size - 1):
         longest = max(longest, starts[text + 1] - starts[text])
-    grams = np.empty(GRAMS * longest, np.int64)
+    sums = np.zeros((longest + 1, vectors.shape[1]), np.float32)  # over the grams that end within a prefix
+    keys = np.empty((longest + 1, GRAMS - 1), np.uint64)  # of the last 1, 2, 3 code points of a prefix
+    nothing = np.zeros(vectors.shape[1], np.float32)
+    before = codes[:0]
     for text in range(starts.size - 1):
-        count = hash_grams(codes[starts[text] : starts[text + 1]], grams)
-        mean = out[text]
-        mean[:] = 0
-        for bucket in grams[:count]:
-            vector = vectors[bucket]  # as a view of its own, so that the loop vectorizes
-            for column in range(mean.size):
-                mean[column] += vector[column]
+        own = codes[starts[text] : starts[text + 1]]
+        shared = 0
+        while shared < min(before.size, own.size) and before[shared] == own[shared]:
+            shared += 1
+        for place in range(shared, own.size):
+            one = extend(EMPTY, own[place])
+            two, three = extend(keys[place, 0], own[place]), extend(keys[place, 1], own[place])
+            four = extend(keys[place, 2], own[place])
+            keys[place + 1, 0], keys[place + 1, 1], keys[place + 1, 2] = one, two, three
+            first = vectors[find_bucket(one)]
+            second = vectors[find_bucket(two)] if place >= 1 else nothing
+            third = vectors[find_bucket(three)] if place >= 2 else nothing
+            fourth = vectors[find_bucket(four)] if place >= 3 else nothing
+            sofar, total = sums[place], sums[place + 1]
+            for column in range(total.size):  # all four in one loop: a loop for each would take twice as long
+                total[column] = sofar[column] + ((first[column] + second[column]) + (third[column] + fourth[column]))
+        count = 0
+        for place in range(own.size):
+            count += min(place + 1, GRAMS)
+        total, mean = sums[own.size], out[text]
         for column in range(mean.size):
-            mean[column] /= count
+            mean[column] = total[column] / np.float32(count)
+        before = own
 
 
 @kernel

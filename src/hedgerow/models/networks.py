@@ -23,6 +23,8 @@ from hedgerow.models.protocol import Labels, check_labels, draw_walk
 OPTIMIZERS = ("adam", "sgd", "adagrad")
 SCHEDULES = ("constant", "cosine", "one-cycle")
 PREDICT_ROWS = 1024  # rows predicted at a time: they may be images, or thousands of numbers each
+# On a CPU, where the layers of so many images stay in its cache: a third of the time, on images of 32 x 32 pixels.
+CPU_ROWS = 64
 
 
 def as_floats(features: Any) -> npt.NDArray[np.float32]:
@@ -86,7 +88,8 @@ class TorchTrainer:
             module = self.make().to(device)
             last = find_last(torch, module)
             self._train(torch, module, features, labels, np.random.default_rng(seed), device)
-        return FittedNetwork(module.eval(), last, self.prepare, self.training.threads, device)
+        rows = CPU_ROWS if device.type == "cpu" else PREDICT_ROWS
+        return FittedNetwork(module.eval(), last, self.prepare, self.training.threads, device, rows)
 
     def _train(
         self, torch: Any, module: Any, features: Any, labels: Labels, rng: np.random.Generator, device: Any
