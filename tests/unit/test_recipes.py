@@ -11,7 +11,16 @@ from hedgerow.experiments.architectures import Perceptron
 from hedgerow.experiments.recipes import parse_recipe, read_arm
 from hedgerow.pairs import PAIR_STRATEGIES, ClusterMarginPairs
 from hedgerow.rounds import Clustering, Plan
-from hedgerow.strategies import Badge, ClusterMargin, CoreSet, Hedge, Margin, Random, StochasticMargin
+from hedgerow.strategies import (
+    Badge,
+    ClusterMargin,
+    CoreSet,
+    Hedge,
+    Margin,
+    Random,
+    ShuffledClusterMargin,
+    StochasticMargin,
+)
 
 WORDS = {"wordlangs", "wordlangs-million", "wordlangs-small", "wordlangs-typos"}
 CONTROLS = {"wordlangs-distinct"}  # beside which another recipe is read
@@ -57,8 +66,9 @@ def test_the_papers_setting(name: str) -> None:
     assert (recipe.seed_size, recipe.batch_size, recipe.rounds, recipe.metric) == (10_000, (5_000,), 4, "accuracy")
     assert recipe.trials == 10
     chosen = {arm.name: arm.strategy for arm in recipe.strategies}
-    if name == "svhn":  # the appendix's figure on partitions
+    if name == "svhn":  # the appendix's figure on partitions, and our control
         assert chosen.pop("badge, 10 partitions") == Badge(partitions=10)
+        assert chosen.pop("cluster-margin, shuffled clusters") == ShuffledClusterMargin(margin_factor=1.25)
     partitions = 10 if name == "cifar100-vgg16" else 1
     assert chosen == {
         "cluster-margin": ClusterMargin(margin_factor=1.25),
