@@ -215,8 +215,9 @@ def describe_setting(result: dict[str, Any]) -> str:
     """The commands that run a recipe, the machine, the settings here and in the paper, and what verdicts mean."""
     recipe, name = result["recipe"], result["recipe"]["name"]
     needs_data = "" if recipe["dataset"] and recipe["dataset"]["name"] in NO_FILES else " --data DATA"
-    has_own = name in list_recipes() and load_recipe(name).controls
-    controls = " --with-controls" if any("control_of" in arm for arm in recipe["strategies"]) and not has_own else ""
+    own = {arm.name for arm in load_recipe(name).strategies} if name in list_recipes() else set()
+    added = any("control_of" in arm and arm["name"] not in own for arm in recipe["strategies"])
+    controls = " --with-controls" if added else ""
     commands = f"```text\nhedgerow experiment run {name} --out {name}{needs_data} --jobs 2{controls}\n"
     commands += f"hedgerow experiment report {name}\n```"
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())

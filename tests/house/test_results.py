@@ -54,6 +54,14 @@ def test_a_page_has_the_commands_the_curves_and_the_claims(result: dict[str, Any
     assert "Equal within 0.002" in text
 
 
+def test_controls_that_a_recipe_has_itself_need_no_option() -> None:
+    result = json.loads((make_results.RESULTS / "wordlangs.json").read_text())
+    assert any("control_of" in arm for arm in result["recipe"]["strategies"])
+    assert "--with-controls" not in make_results.describe_setting(result)
+    result["recipe"]["strategies"].append({"name": "another", "control_of": "margin", "strategy": "Random()"})
+    assert "--jobs 2 --with-controls" in make_results.describe_setting(result)
+
+
 def read_verdicts(page: str) -> dict[tuple[str, frozenset[str], str], set[str]]:
     """(heading, pair, of) -> the verdicts on a page, those of a reversed comparison reversed."""
     known = r"(better|worse|equal within [\d.]+|undecided|one trial)"
@@ -65,7 +73,7 @@ def read_verdicts(page: str) -> dict[tuple[str, frozenset[str], str], set[str]]:
 
     heading = ""
     columns, swept = [""], ""
-    for line in page.splitlines():
+    for line in page.partition("## Training check")[0].splitlines():  # which compares no strategies
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("| ") else []
         heading = line.removeprefix("## Batches of ") if line.startswith("## Batches of ") else heading
         of = re.search(r"after the (first|last) round, minus", line)
