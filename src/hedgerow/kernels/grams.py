@@ -55,7 +55,7 @@ def average_grams(codes, starts, vectors, out):
     """out (n, d) float32: the mean of the vectors (BUCKETS, d) of each text's grams.
 
     The sums over every prefix of the text before are kept, so only what follows the prefix that two texts have in
-    common is added up: sorted texts take less than half of the time. The mean of a text does not depend on the others.
+    common is added up: sorted texts take half of the time. The mean of a text does not depend on the others.
     """
     longest = 0
     for text in range(starts.size - 1):
