@@ -23,7 +23,7 @@ from hedgerow.models.protocol import Labels, check_labels, draw_walk
 OPTIMIZERS = ("adam", "sgd", "adagrad")
 SCHEDULES = ("constant", "cosine", "one-cycle")
 PREDICT_ROWS = 1024  # rows predicted at a time: they may be images, or thousands of numbers each
-# On a CPU, where the layers of so many images stay in its cache: less than half of the time, on images of 32 x 32 pixels.
+# On a CPU, where the layers of so many images stay in its cache: less than half of the time for 32 x 32 pixels.
 CPU_ROWS = 64
 
 
