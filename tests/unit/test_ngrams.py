@@ -64,7 +64,7 @@ def test_its_steps_are_those_of_torch(schedule: str, minibatch: int) -> None:
 
 
 def draw_words(rng: np.random.Generator, count: int) -> list[str]:
-    """Words of few letters, so that many begin alike; some are empty, some beyond the characters that are sorted by."""
+    """Words of few letters, so that many begin alike; some are empty, some longer than what they are sorted by."""
     return ["".join(rng.choice(list("abé😀"), rng.integers(0, 14))) for _ in range(count)]
 
 
