@@ -3,11 +3,13 @@
     python docs/make_advice.py
 
 The rules are those of `hedgerow.advice.rules`. The measurements are in experiments/advice.json, which
-experiments/advice.py writes; the advice is what the present rules make of them.
+experiments/advice.py writes; the advice is what the present rules make of them. How the advice did on pools that it was
+not made from is in experiments/unseen.json, which experiments/unseen.py writes, with the advice of that time.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,14 @@ from hedgerow.advice import Advice, give_advice
 from hedgerow.advice.records import Measurements, read_measurements
 from hedgerow.advice.rules import NOTES, RULES, Condition, Rule
 from hedgerow.advice.wording import SHORT, name_choice, show_value
+from hedgerow.experiments.findings import EQUIVALENCE, Comparison, Family
+from make_results import mark, table
+from make_savings import SHUFFLED, compare_areas
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "advise.md"
 STORED = HERE.parent / "experiments" / "advice.json"
+UNSEEN = HERE.parent / "experiments" / "unseen.json"
 UNITS = {("row",): "rows", ("pair",): "pairs", ("row", "pair"): "both"}
 MEASURED = ("labels_per_class", "batch_to_labels", "margin_sharing", "chance_sharing", "agreement", "tightness")
 
@@ -38,6 +44,8 @@ def _make(name: str) -> str:
         return _tabulate(_list_thresholds())
     if name == "recipes":
         return _tabulate(_list_recipes())
+    if name == "unseen":
+        return _report_unseen()
     recipe, batch = name.split("/")
     return f"```text\n{give_advice(_read()[recipe][batch])}\n```"
 
@@ -100,6 +108,74 @@ def _show(measured: Measurements, name: str) -> str:
     name_shown = "margin_sharing" if name == "chance_sharing" else name  # also a share
     value = measured.find(name)
     return "" if value is None else show_value(name_shown, value)
+
+
+# Pools that the advice was not made from.
+
+
+@cache
+def read_unseen() -> dict[str, Any]:
+    """The result file."""
+    found: dict[str, Any] = json.loads(UNSEEN.read_text())
+    return found
+
+
+def name_arm(strategy: str, options: Mapping[str, float]) -> str:
+    """The name of an advised strategy in the runs."""
+    return f"{strategy}, factor {options['margin_factor']:g}" if strategy == "cluster-margin" else strategy
+
+
+def list_comparisons() -> list[tuple[str, str, str, str]]:
+    """(pool, what it is for, strategy, other), each once: clusters against shuffled ones, the advice against others."""
+    found = []
+    for pool, given in read_unseen()["pools"].items():
+        clusters = "cluster-margin-pairs" if given["unit"] == "pair" else "cluster-margin, factor 3"
+        advised = name_arm(given["advice"]["strategy"], given["advice"]["options"])
+        found += [(pool, "clusters", clusters, f"{clusters}, {SHUFFLED}")]
+        found += [(pool, other, advised, other) for other in ("margin", "random") if other != advised]
+    return found
+
+
+def compare_unseen() -> dict[str, dict[str, Comparison]]:
+    """pool -> what it is for -> the comparison of areas, with one correction for all of them."""
+    listed, found = list_comparisons(), {}
+    for pool, kind, ours, theirs in listed:
+        given = read_unseen()["pools"][pool]
+        family = Family(len(listed), EQUIVALENCE[given["metric"]])
+        found.setdefault(pool, {})[kind] = compare_areas(given, ours, theirs, family)
+    return found
+
+
+def _report_unseen() -> str:
+    """How many comparisons there are, and one row per pool."""
+    listed, compared, where = list_comparisons(), compare_unseen(), read_unseen()["machine"]
+    pools = read_unseen()["pools"]
+    trials = sorted({given["trials"] for given in pools.values()})
+    confidence = Family(len(listed), 0.0).confidence
+    note = (
+        f"{len(pools)} pools, {' or '.join(map(str, trials))} trials each, {len(listed)} comparisons of areas: each "
+        f"interval has {100 * confidence:.3f} % confidence, so that all hold jointly with 95 % (Bonferroni). Bold: "
+        f"better or worse. With an equals sign: equal within 0.002. Plain: undecided. Measured on {where['date']}, "
+        f"{where['cores']} cores, commit `{where['commit']}`."
+    )
+    return f"{note}\n\n{table([_describe_unseen(pool, given, compared[pool]) for pool, given in pools.items()])}"
+
+
+def _describe_unseen(pool: str, given: Mapping[str, Any], compared: Mapping[str, Comparison]) -> dict[str, str]:
+    measured = read_measurements(given["measured"])
+    advice = given["advice"]
+    return {
+        "pool": pool,
+        "labeled": f"{given['unit']}s",
+        "share a cluster": _show(measured, "margin_sharing"),
+        "by chance": _show(measured, "chance_sharing"),
+        "tightness": _show(measured, "tightness"),
+        "clusters should pay": "yes" if given["clusters_pay"] else "no",
+        "clusters minus shuffled ones": mark(compared["clusters"]),
+        "advice": name_choice(advice["strategy"], advice["options"]),
+        "advice minus margin": mark(compared["margin"]) if "margin" in compared else "",
+        "advice minus random": mark(compared["random"]) if "random" in compared else "",
+    }
 
 
 def _read() -> dict[str, dict[str, Measurements]]:

@@ -140,10 +140,9 @@ def name_other(entry: Entry, other: str) -> str:
     return f"{entry.arm}, {SHUFFLED}" if other == SHUFFLED else other
 
 
-def count_labels(level: str) -> list[int]:
-    """The labels after each round."""
-    given = read()["levels"][level]
-    return [given["seed_size"] + number * given["batch_size"] for number in range(given["rounds"] + 1)]
+def count_labels(level: dict[str, Any]) -> list[int]:
+    """The labels after each round of a level as it is stored."""
+    return [level["seed_size"] + number * level["batch_size"] for number in range(level["rounds"] + 1)]
 
 
 def look_up(level: str, arm: str) -> Curves:
@@ -182,14 +181,19 @@ def gather() -> Family:
 def compare(level: str, ours: str, theirs: str) -> Comparison:
     """The difference of the areas under two curves, within trials."""
     assert (level, ours, theirs) in list_pairs(), "every comparison on the page is counted"
+    return compare_areas(read()["levels"][level], ours, theirs, gather())
+
+
+def compare_areas(level: dict[str, Any], ours: str, theirs: str, family: Family) -> Comparison:
+    """The same for a level as it is stored."""
     labels = count_labels(level)
 
     def measure(arm: str) -> dict[int, float]:
         return {
-            trial: measure_area(list(zip(labels, one, strict=True))) for trial, one in enumerate(look_up(level, arm))
+            trial: measure_area(list(zip(labels, one, strict=True))) for trial, one in enumerate(level["curves"][arm])
         }
 
-    return compare_pair((ours, measure(ours)), (theirs, measure(theirs)), "area", True, gather())
+    return compare_pair((ours, measure(ours)), (theirs, measure(theirs)), "area", True, family)
 
 
 # Savings.
@@ -215,7 +219,7 @@ def divide_labels(ours: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64]
 @cache
 def estimate_ratio(level: str, ours: str, theirs: str) -> tuple[float, float, float]:
     """The ratio of labels by the mean curves, in percent, and its interval; NaN where it has no meaning."""
-    mine, other, labels = look_up(level, ours), look_up(level, theirs), count_labels(level)
+    mine, other, labels = look_up(level, ours), look_up(level, theirs), count_labels(read()["levels"][level])
     rng = np.random.default_rng(0)
     drawn = rng.integers(0, len(mine), (RESAMPLES, len(mine)))
     ratios = np.array([divide_labels(mine[some].mean(axis=0), other[some].mean(axis=0), labels) for some in drawn])

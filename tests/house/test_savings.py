@@ -50,8 +50,8 @@ def test_every_comparison_on_the_page_is_counted_once() -> None:
 
 def test_a_difference_of_areas_is_that_of_the_stored_scores() -> None:
     level = "base"
-    labels = make_savings.count_labels(level)
     given = make_savings.read()["levels"][level]
+    labels = make_savings.count_labels(given)
     assert labels == [given["seed_size"] + turn * given["batch_size"] for turn in range(given["rounds"] + 1)]
     ours, theirs = ([measure_area(list(zip(labels, one, strict=True))) for one in given["curves"][arm]]
                     for arm in ("cluster-margin", "margin"))  # fmt: skip

@@ -10,10 +10,12 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import hedgerow as hr
+from hedgerow.errors import InputError
 from hedgerow.experiments.data import variants
-from hedgerow.experiments.data.annotations import annotate
+from hedgerow.experiments.data.annotations import MultiLabel, annotate
+from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.data.texts import encode_texts
-from hedgerow.experiments.data.variants import ImagePairs, VariedWords
+from hedgerow.experiments.data.variants import ImagePairs, VariedWords, WithCopies
 
 LANGUAGES = {"de": "abcdefghijklmnopqrstuvwxyz", "ru": "абвгдежзийклмнопрстуфхцчшщ"}
 
@@ -90,6 +92,65 @@ def test_copies_fill_the_pool_and_keep_pairs_and_answers(lists, counts):
     assert [exact.features.read(row) for row in range(60)] == [plain.features.read(row) for row in origins]
 
 
+def give(loaded):
+    """A source of data that loads this."""
+    return SimpleNamespace(load=lambda data, cache, progress: loaded)
+
+
+@pytest.mark.parametrize("altered", [False, True])
+def test_rows_of_any_dataset_can_be_copied(altered):
+    features = np.arange(1, 401, dtype=np.float32).reshape(100, 4)
+    labels, test = np.arange(100) % 7, features[:5] + 0.5
+    source = give(Dataset("numbers", 7, features, labels, test, labels[:5]))
+    made = WithCopies(source, rows=60, copies=0.5, altered=altered).load(None, None)
+    assert made.features.shape == (60, 4)
+    origins = np.array([((features == row) | (row == 0)).all(axis=1).argmax() for row in made.features])
+    kept = made.features[:30]
+    assert np.array_equal(kept, features[origins[:30]])
+    assert len(np.unique(origins[:30])) == 30
+    assert set(origins[30:]) <= set(origins[:30])
+    assert np.array_equal(made.labels, labels[origins])
+    lost = (made.features[30:] == 0).mean()
+    assert 0.03 < lost < 0.25 if altered else lost == 0
+    assert np.array_equal(made.test_features, test)
+    again = WithCopies(source, rows=60, copies=0.5, altered=altered).load(None, None)
+    assert np.array_equal(made.features, again.features)
+    other = WithCopies(source, rows=60, copies=0.5, altered=altered, seed=1).load(None, None)
+    assert not np.array_equal(made.features, other.features)
+
+
+@pytest.mark.parametrize("altered", [False, True])
+def test_copies_of_texts_keep_their_pairs(altered):
+    words = [f"word{letter}{number}" for letter in "abcde" for number in range(10)]
+    truth = csr_matrix(np.eye(3, dtype=bool)[np.arange(50) % 3])
+    part = annotate(encode_texts(words), truth, negatives=1, seed=0)
+    source = give(MultiLabel("words", ("a", "b", "c"), part, part))
+    made = WithCopies(source, rows=40, copies=0.75, altered=altered).load(None, None)
+    texts = read_all(made.pool)
+    assert len(texts) == 40
+    assert set(texts[:10]) <= set(words)
+    assert len(set(texts[:10])) == 10
+    assert altered or set(texts[10:]) <= set(texts[:10])
+    assert not altered or len(set(texts[10:]) - set(texts[:10])) > 10  # most typing errors change a word
+    answers = {}
+    for row, label, answer in zip(made.pool.pairs.rows, made.pool.pairs.classes, made.pool.answers, strict=True):
+        answers.setdefault(int(row), []).append((int(label), bool(answer)))
+    known = {}
+    for row, label, answer in zip(part.pairs.rows, part.pairs.classes, part.answers, strict=True):
+        known.setdefault(words[row], []).append((int(label), bool(answer)))
+    assert [answers[row] for row in range(10)] == [known[texts[row]] for row in range(10)]
+    assert all(answers[row] == known[texts[row]] for row in range(10, 40) if texts[row] in known)
+    assert {str(answers[row]) for row in range(10, 40)} <= {str(answers[row]) for row in range(10)}
+
+
+def test_a_pool_too_small_for_its_originals_is_refused():
+    source = give(Dataset("few", 2, np.ones((9, 2), np.float32), np.arange(9) % 2, np.ones((1, 2)), np.zeros(1, int)))
+    with pytest.raises(InputError, match="10 rows are not copies, but the pool of few has 9"):
+        WithCopies(source, rows=20, copies=0.5).load(None, None)
+    with pytest.raises(InputError, match="copies must be a share"):
+        WithCopies(source, rows=20, copies=1.0).load(None, None)
+
+
 def test_copies_are_heavy_tailed_and_limited():
     for words, copies in ((1_000, 4_000), (1_000, 0), (100, 100_000), (3_000, 57_001)):
         counts = variants.draw_copies(words, copies, np.random.default_rng(0))
@@ -132,7 +193,7 @@ def test_proposed_negatives_are_the_highest_scored_wrong_classes():
     ("options", "message"),
     [
         ({"copies": 1.0}, "copies must be a share"),
-        ({"copies": 0.9999}, "3 words cannot have 29,997 copies"),
+        ({"copies": 0.9999}, "3 originals cannot have 29,997 copies"),
         ({"rows": 300_000}, "only 250,000 are listed"),
         ({"counts": "many"}, "counts"),
         ({"bands": 0}, "bands"),

@@ -2,13 +2,14 @@
 
 `VariedWords` is the pool of words (`words.py`) at a fixed number of rows, with a choice of classes, of words for the
 first model, of annotated classes per row, and of the share of rows that are copies of others. `ImagePairs` is an image
-set as (row, class) pairs on the features of a frozen network.
+set as (row, class) pairs on the features of a frozen network. `WithCopies` is another dataset at a fixed number of
+rows, a share of which are copies.
 
 The records are used from Python: a recipe takes them as its `dataset`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from hedgerow import checks
 from hedgerow.errors import InputError
 from hedgerow.experiments.data.annotations import MultiLabel, annotate
+from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.data.features import load_features
 from hedgerow.experiments.data.files import PUBLICATIONS
 from hedgerow.experiments.data.texts import Texts, encode_texts, join_texts
@@ -34,6 +36,7 @@ LISTED = 250_000  # words that are listed, of which each pool takes the first it
 TAIL = 1.1  # Pareto exponent of the number of copies: few words have most of them
 MOST_COPIES = 1_000
 COPIES = ("heavy-tailed", "equal")
+LOST = 0.1  # share of the numbers of a row that its altered copy has lost
 TEST, POOL, FIRST = range(3)
 
 
@@ -69,21 +72,14 @@ class VariedWords:
         Words().check(data)
         checks.integer(self.bands, "bands", least=1)
         checks.option(self.counts, "counts", COPIES)
-        if not 0 <= self.copies < 1:
-            raise InputError(f"copies must be a share of the rows, from 0 to below 1; got {self.copies!r}")
-        if self.originals < 1 or (self.rows - self.originals) > MOST_COPIES * self.originals:
-            raise InputError(f"{self.originals:,} words cannot have {self.rows - self.originals:,} copies")
+        check_copies(self.copies, self.rows, self.originals)
         if (needed := self.held_out + self.originals + self.first) > LISTED:
             raise InputError(f"the pool needs {needed:,} words, but only {LISTED:,} are listed: use fewer rows")
 
     def find_origins(self) -> Index:
         """The original of each row of the pool, as a row: the originals first, then their copies."""
         self.check(None)
-        rng = np.random.default_rng([checks.seed(self.seed), self.rows, self.originals])
-        draw = draw_copies if self.counts == "heavy-tailed" else spread_evenly
-        counts = draw(self.originals, self.rows - self.originals, rng)
-        words = np.arange(self.originals)
-        return np.concatenate([words, np.repeat(words, counts)])
+        return list_origins(self.rows, self.originals, self.counts, self.seed)
 
     def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> MultiLabel:
         return self.make()
@@ -110,7 +106,7 @@ class VariedWords:
         pool = take(POOL, score)
         if self.copies:
             rng = np.random.default_rng([self.seed, self.rows, self.originals, 1]) if self.misspelled else None
-            pool = copy_rows(pool, self.find_origins(), rng)
+            pool = copy_rows(pool, self.find_origins(), self.originals, rng)
         return MultiLabel(self.name, names, pool, take(TEST, score), first if self.first else None)
 
 
@@ -173,20 +169,74 @@ def spread_evenly(words: int, copies: int, rng: np.random.Generator) -> Index:
     return counts
 
 
-def copy_rows(words: Annotated, origins: Index, rng: np.random.Generator | None) -> Annotated:
-    """The rows `origins` of some words, with their pairs and answers.
+def check_copies(share: float, rows: int, originals: int) -> None:
+    """Refuse a share of copies that so many originals cannot have."""
+    if not 0 <= share < 1:
+        raise InputError(f"copies must be a share of the rows, from 0 to below 1; got {share!r}")
+    if originals < 1 or rows - originals > MOST_COPIES * originals:
+        raise InputError(f"{originals:,} originals cannot have {rows - originals:,} copies")
 
-    The first rows are the words themselves; all further ones get a typing error, unless there is no generator.
-    """
-    n = len(words.features)
-    further = words.features[origins[n:]]
-    texts = join_texts([words.features, further if rng is None else further.misspell(rng)])
-    starts = np.searchsorted(words.pairs.rows, np.arange(n + 1))  # pairs are in the order of their rows
+
+def list_origins(rows: int, originals: int, counts: str, seed: int) -> Index:
+    """The original of each row: the originals first, then their copies."""
+    draw = draw_copies if counts == "heavy-tailed" else spread_evenly
+    rng = np.random.default_rng([checks.seed(seed), rows, originals])
+    first = np.arange(originals)
+    return np.concatenate([first, np.repeat(first, draw(originals, rows - originals, rng))])
+
+
+def copy_rows(part: Annotated, origins: Index, originals: int, rng: np.random.Generator | None) -> Annotated:
+    """The rows `origins` with their pairs and answers; after the first `originals` they are altered if rng is given."""
+    starts = np.searchsorted(part.pairs.rows, np.arange(len(part.features) + 1))  # pairs are in the order of their rows
     counts = np.diff(starts)[origins]
     ends = np.cumsum(counts)
     places = np.arange(ends[-1]) + np.repeat(starts[:-1][origins] - (ends - counts), counts)
-    asked = Pairs(np.repeat(np.arange(len(origins)), counts), words.pairs.classes[places])
-    return Annotated(texts, asked, words.answers[places])
+    asked = Pairs(np.repeat(np.arange(len(origins)), counts), part.pairs.classes[places])
+    return Annotated(copy_features(part.features, origins, originals, rng), asked, part.answers[places])
+
+
+def copy_features(features: Any, origins: Index, originals: int, rng: np.random.Generator | None) -> Any:
+    """features[origins]; if rng is given, those after the first `originals` have a typing error or lost numbers."""
+    first, further = features[origins[:originals]], features[origins[originals:]]
+    if isinstance(features, Texts):
+        return join_texts([first, further if rng is None else further.misspell(rng)])
+    kept = further if rng is None else further * (rng.random(further.shape, np.float32) >= LOST)
+    return np.concatenate([first, kept])
+
+
+@dataclass(frozen=True)
+class WithCopies:
+    """The pool of another dataset, `rows` of them, of which the share `copies` are copies of the others, heavy-tailed.
+
+    altered: each copy has a typing error, or has lost a tenth of its numbers; otherwise it is exact. The originals are
+    drawn by the seed. The test set stays as it is.
+    """
+
+    source: Any
+    rows: int
+    copies: float = 0.0
+    altered: bool = True
+    seed: int = 0
+
+    @property
+    def originals(self) -> int:
+        """The number of rows of the pool that are not copies."""
+        return self.rows - round(self.copies * self.rows)
+
+    def load(self, data: Path | None, cache: Path, progress: Progress | None = None) -> MultiLabel | Dataset:
+        check_copies(self.copies, self.rows, self.originals)
+        loaded = self.source.load(data, cache, progress)
+        n = loaded.task.n
+        if self.originals > n:
+            raise InputError(f"{self.originals:,} rows are not copies, but the pool of {loaded.name} has {n:,}")
+        rng = np.random.default_rng([checks.seed(self.seed), n, self.originals])
+        chosen = rng.permutation(n)[: self.originals]
+        origins = chosen[list_origins(self.rows, self.originals, "heavy-tailed", self.seed)]
+        how = (origins, self.originals, rng if self.altered else None)
+        if isinstance(loaded, MultiLabel):
+            return replace(loaded, pool=copy_rows(loaded.pool, *how))
+        assert isinstance(loaded, Dataset)
+        return replace(loaded, features=copy_features(loaded.features, *how), labels=loaded.labels[origins])
 
 
 @dataclass(frozen=True)
