@@ -495,7 +495,7 @@ def test_pairs_whose_margin_batch_is_full_of_copies_get_clusters():
     chances = (0.5 + clusters / 100)[pairs.rows] + pairs.classes / 200
     given = {"pairs": pairs, "probabilities": chances, "labeled": np.arange(300, 340)}
     advice = hr.advise(30, **given, clusters=clusters)
-    assert (advice.choice, advice.decided) == ("cluster-margin-pairs, margin_factor 10", False)
+    assert (advice.choice, advice.decided) == ("cluster-margin-pairs, margin_factor 10", True)
     shuffled = hr.advise(30, **given, clusters=np.random.default_rng(0).permutation(clusters))
     assert shuffled.strategy == "stochastic-margin"
     assert "clusters of pairs" in {note.rule for note in shuffled.notes}
