@@ -53,7 +53,6 @@ from marks import fill
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "experiments" / "results"
-PREVIEW = HERE.parent / "experiments" / "controls-preview.json"  # not of a recipe: what a separate run measured
 OVERVIEW = HERE / "results.md"
 PAGES = HERE / "results"
 ORDER = (
@@ -342,15 +341,6 @@ def describe_batches(result: dict[str, Any], found: Findings) -> str:
     return "\n\n".join([*parts, "Median seconds per round:", table(tabulate_seconds(found))])
 
 
-def quote_preview(result: dict[str, Any]) -> str:
-    """The tables of a separate run with further arms, and where they come from."""
-    preview = json.loads(PREVIEW.read_text())
-    parts = [preview["origin"]]
-    for name in preview["pages"][result["recipe"]["name"]]:
-        parts += [f"{preview['tables'][name]['caption']}:", table(preview["tables"][name]["rows"])]
-    return "\n\n".join(parts)
-
-
 def show_figures(result: dict[str, Any], which: str, label: str) -> list[str]:
     """The figures of one kind, in Markdown: those of the strategies, then those with controls."""
     name = result["recipe"]["name"]
@@ -387,13 +377,13 @@ def split_marks(recipe: Mapping[str, Any], marks: Sequence[Mark]) -> dict[str, l
     controls = list_control_names(recipe)
     shown = list(dict.fromkeys(name for pair in list_controlled(recipe) for name in pair))
     kinds = {
-        "": [mark for mark in marks if mark[0] not in controls],
-        "-controls": [mark for name in shown for mark in marks if mark[0] == name],
+        "": split_series([mark for mark in marks if mark[0] not in controls], recipe["baseline"]),
+        "-controls": split_series([mark for name in shown for mark in marks if mark[0] == name]),
     }
     return {
         f"{kind}{f'-{number + 1}' if number else ''}": group
-        for kind, some in kinds.items()
-        for number, group in enumerate(split_series(some))
+        for kind, groups in kinds.items()
+        for number, group in enumerate(groups)
     }
 
 
@@ -420,7 +410,6 @@ OVERVIEW_PARTS: dict[str, Callable[[list[dict[str, Any]]], str]] = {
 RECIPE_PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "setting": describe_setting,
     "sweep": describe_sweep,
-    "preview": quote_preview,
     "findings": describe_findings,
 }
 

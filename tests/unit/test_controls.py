@@ -21,7 +21,7 @@ from hedgerow.experiments import (
     run_experiment,
 )
 from hedgerow.experiments.findings import Findings, compare_pair, gather_family, list_controlled, measure_areas
-from hedgerow.experiments.pages import CREDIT
+from hedgerow.experiments.pages import CREDIT, split_series
 from hedgerow.experiments.recipes import parse_recipe
 from hedgerow.experiments.records import list_settings, read_run
 from hedgerow.models import SklearnTrainer
@@ -261,3 +261,14 @@ def test_the_page_of_results_has_the_controls(runs: tuple[Path, Path]) -> None:
     text = make_results.describe_findings(whole)
     assert "| strategy | minus its control | credited to | first round | last round | area |" in text
     assert "credited to" not in make_results.describe_findings(plain)
+
+
+def test_many_series_are_split_with_the_baseline_in_every_figure() -> None:
+    few = [(name, float(x), 0.5, None) for name in "abc" for x in (1, 2)]
+    assert split_series(few, "b") == [few]
+    assert split_series([], "b") == []
+    names = ["a", "b", "margin", *"cdefghijkl"]
+    many = [(name, float(x), 0.5, None) for name in names for x in (1, 2)]
+    groups = [list(dict.fromkeys(mark[0] for mark in group)) for group in split_series(many, "margin")]
+    assert groups == [["margin", *"abcdefgh"], ["margin", *"ijkl"]]
+    assert [mark for group in split_series(many) for mark in group] == many

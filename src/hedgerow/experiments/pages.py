@@ -155,7 +155,7 @@ def show_sweep(summary: Summary) -> str:
         parts += [f"<h3>{of.capitalize()}</h3>"]
         parts += [
             draw_curves(marks, y=f"difference from {recipe['baseline']}", x="batch size", log=True)
-            for marks in split_series(list_sweep(summary.held, number))
+            for marks in split_series(list_sweep(summary.held, number), recipe["baseline"])
         ]
         parts += [render_table(tabulate_sweep(summary.findings, of, recipe["baseline"]))]
     return "".join(parts)
@@ -198,7 +198,8 @@ def tabulate_sweep(findings: Sequence[Findings], of: str, baseline: str) -> Rows
 def show_curves(held: Held, found: Findings) -> str:
     band = "Bands show one standard error on either side" if held.trials > 1 else "One trial, so no standard errors"
     metric = name_metric(held.recipe["metric"]).lower()
-    figures = "".join(draw_curves(marks, y=metric) for marks in split_series(mark_points(found.points)))
+    groups = split_series(mark_points(found.points), held.recipe["baseline"])
+    figures = "".join(draw_curves(marks, y=metric) for marks in groups)
     return f"<p>{band}; {count(held.trials, 'trial')}.</p>{figures}{render_table(tabulate_points(found.points))}"
 
 
@@ -207,11 +208,16 @@ def mark_points(points: Sequence[Point]) -> list[Mark]:
     return [(point.strategy, point.labeled, point.mean, point.error) for point in points]
 
 
-def split_series(marks: Sequence[Mark]) -> list[list[Mark]]:
-    """The marks in as many figures as are needed to distinguish the series."""
+def split_series(marks: Sequence[Mark], baseline: str | None = None) -> list[list[Mark]]:
+    """The marks in as many figures as are needed to distinguish the series; if several, all begin with the baseline."""
     names = list(dict.fromkeys(mark[0] for mark in marks))
-    groups = [names[start : start + len(SERIES)] for start in range(0, len(names), len(SERIES))]
-    return [[mark for mark in marks if mark[0] in group] for group in groups]
+    if len(names) <= len(SERIES):
+        return [list(marks)] if marks else []
+    first = [baseline] if baseline in names else []
+    others = [name for name in names if name not in first]
+    room = len(SERIES) - len(first)
+    groups = [first + others[start : start + room] for start in range(0, len(others), room)]
+    return [[mark for name in group for mark in marks if mark[0] == name] for group in groups]
 
 
 def show_comparisons(held: Held, found: Findings) -> str:
