@@ -331,7 +331,7 @@ def test_the_advice_flips_when_the_clusters_are_shuffled():
     pool = redundant()
     real = hr.advise(300, **pool)
     assert (real.choice, real.reason.rule) == ("cluster-margin, margin_factor 3", "near-copies, large batch")
-    assert real.decided
+    assert not real.decided  # pools without copies can meet the conditions, too
     shuffled = hr.advise(300, **(pool | {"clusters": np.random.default_rng(5).permutation(pool["clusters"])}))
     assert (shuffled.strategy, shuffled.reason.rule) == ("margin", "meaningless clusters")
     assert real.measurements.excess_sharing > 0.2 > abs(shuffled.measurements.excess_sharing)
