@@ -2,11 +2,11 @@
 
     python experiments/unseen.py --scratch FOLDER --data DATA [--trials N] [--only POOL ...]
 
-The rules are those of commit 395bf21, written before any of these pools was run; what they advised is stored. Their
-thresholds for clusters were read off words and digits with copies. These pools are flight reports, tags, comments and
-images as pairs, and images and forest cover as rows, each without copies, with 80 % exact copies and with 95 % altered
-ones, heavy-tailed. `advise` measures a pool before the first batch of the first trial. Then every strategy that it can
-advise is run, and Cluster-Margin with shuffled clusters too.
+Thresholds and strategies of the rules are those of commit 395bf21, written before any of these pools was run with
+copies. Those for clusters were read off words and digits with copies. These pools are flight reports, tags, comments
+and images as pairs, and images and forest cover as rows, each without copies, with 80 % exact copies and with 95 %
+altered ones, heavy-tailed. Every strategy that `advise` can name is run, and Cluster-Margin with shuffled clusters too.
+Then `advise` is asked with the first trial's model before its first batch.
 
 Every pool has a folder in the scratch folder; what is there is not run again, and a larger --trials adds trials.
 `experiments/unseen.json` gets the measurements and the scores of every trial; docs/make_advice.py makes the table of
