@@ -136,6 +136,15 @@ def test_copies_are_one_cluster_whatever_the_threshold(method):
     assert (clusters.sizes == 100).all()
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_copies_are_one_cluster_beside_rows_of_other_signs(method):
+    points = np.array([[3, 3], [-3, -3], [3, -3], [-3, 3]] * 50)
+    for threshold in (0.0, 0.5):
+        clusters = hr.cluster(points, method=method, threshold=threshold)
+        assert clusters.labels.tolist() == [0, 1, 2, 3] * 50
+        assert (clusters.tree.heights == 0).all()
+
+
 @pytest.mark.parametrize("method", ["exact", "certified", "multiround", "assign"])
 @pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
 @pytest.mark.parametrize("n", [0, 1, 2])

@@ -130,6 +130,18 @@ def test_clusters_at_exactly_the_threshold_merge(make, metric, method):
                 assert {frozenset(group.tolist()) for group in groups} == {frozenset(rows) for rows in clusters}
 
 
+@pytest.mark.parametrize("method", ["exact", "certified"])
+@pytest.mark.parametrize("spread", [1e-3, 1e-5, 0.0])
+def test_near_copies_at_exactly_the_threshold_merge(spread, method):
+    """Their cosine distance is a difference of numbers near 1, whose rounding errors do not shrink with it."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        points = rng.uniform(1, 2, (5, 1)) * (np.array([[1.0, 2.0, 3.0]]) + spread * rng.normal(size=(5, 3)))
+        distance = cdist(points, points, "cosine")[np.triu_indices(5, 1)]
+        made = hr.cluster(points, metric="cosine", method=method, threshold=max(0.0, float(distance.min())))
+        assert made.n_clusters == (4 if spread else 1)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_thousands_of_clusters_at_exactly_the_threshold_merge(seed):
     """Each point of one half has its partner at distance 1, some of them rounded up, and everything else is farther."""

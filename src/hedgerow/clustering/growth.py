@@ -41,6 +41,7 @@ STATE_FORMAT = 4  # of the files in a workdir: files in another format are refus
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # error of a gap, relative to the largest half norm
 FINEST = 4 * ROUNDING[np.float32]  # likewise: smaller gaps need float64
 EQUAL = 1e-9  # share of a threshold beyond it that still counts as equal to it, as far as float64 rounding explains it
+UNIT_ERROR = 1e-15  # of a gap of unit vectors in float64, however small it is
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,10 @@ class Goal:
     threshold: float = np.inf
     merges: int | None = None
 
-    def widen(self, spread: float) -> "Goal":
-        """The largest gap that equals the threshold but for rounding errors in float64."""
-        return replace(self, threshold=self.threshold + min(ROUNDING[np.float64] * spread, EQUAL * self.threshold))
+    def widen(self, spread: float, least: float) -> "Goal":
+        """The largest gap that equals the threshold but for rounding errors in float64, which are `least` or more."""
+        error = max(least, min(ROUNDING[np.float64] * spread, EQUAL * self.threshold))
+        return replace(self, threshold=self.threshold + error)
 
     def narrow(self, spread: float) -> "Goal":
         """The largest float32 whose gaps are within the threshold, whatever the rounding errors in float32."""
@@ -111,7 +113,7 @@ def grow(vectors: Vectors, run: Run) -> State:
 
     Exact searches need no further passes, because they miss nothing.
     """
-    run, limits = find_limits(run, vectors.dtype)
+    run, limits = find_limits(run, vectors)
     state = load_state(run.checkpoints)
     layout: Layout | None = None
     if state is None and run.shards is not None:
@@ -140,9 +142,10 @@ def grow(vectors: Vectors, run: Run) -> State:
             run.shards.sweep(state.active if isinstance(state.active, Parts) and len(state.active) else None)
 
 
-def find_limits(run: Run, dtype: Any) -> tuple[Run, Limits]:
+def find_limits(run: Run, vectors: Vectors) -> tuple[Run, Limits]:
     """The run with its goal as gaps in this precision are compared with it, and the limits of its merges."""
-    sure = run.goal.narrow(run.spread) if dtype == np.float32 else run.goal.widen(run.spread)
+    dtype, least = vectors.dtype, UNIT_ERROR if vectors.metric == "cosine" else 0.0
+    sure = run.goal.narrow(run.spread) if dtype == np.float32 else run.goal.widen(run.spread, least)
     doubt = 0.0
     if dtype == np.float32 and run.goal.threshold < float(np.finfo(np.float32).max):
         doubt = run.goal.threshold + ROUNDING[np.float32] * run.spread - sure.threshold
@@ -159,7 +162,7 @@ def settle(vectors: Vectors, state: State, run: Run) -> Log:
     place[doubtful] = np.arange(len(doubtful))
     rows = np.flatnonzero(place[labels] >= 0)
     means, half, size = average_groups(vectors, place[labels[rows]], run.team, vectors.half, rows)
-    run, limits = find_limits(run, vectors.dtype)
+    run, limits = find_limits(run, vectors)
     active = Active(point[doubtful], means, half, size)
     state = replace(state, active=active, cap=run.goal.threshold, search=run.search)
     while len(state.active) > 1:

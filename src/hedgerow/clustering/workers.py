@@ -282,12 +282,14 @@ def assign_rows(
     """The cell of every row (0 without centers; near: see there), and a hash that is equal for equal rows."""
     n, d = vectors.raw.shape
     cell, hashes = np.zeros(n, np.int32), np.empty(n, np.uint64)
-    factors = np.random.default_rng(0).integers(0, 2**63, d, np.uint64) * 2 + 1
+    # In words of 32 bits also for float64: as one word, a sign is the highest bit of the sum, and any two would cancel.
+    words = d * np.dtype(vectors.dtype).itemsize // 4
+    factors = np.random.default_rng(0).integers(0, 2**63, words, np.uint64) * 2 + 1
 
     def read(start: int) -> None:
         rows = vectors.block(start)
         stop = start + len(rows)
-        hash_rows(rows.view(np.uint32 if rows.itemsize == 4 else np.uint64), factors, hashes[start:stop])
+        hash_rows(rows.view(np.uint32), factors, hashes[start:stop])
         if centers is not None:
             cell[start:stop] = centers.assign(rows, near)
 
