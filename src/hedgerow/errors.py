@@ -23,17 +23,16 @@ class InputError(HedgerowError, ValueError):
 class PoolExhaustedError(HedgerowError):
     """More examples (or pairs) were requested than are unlabeled."""
 
-    def __init__(self, asked: int, available: int, kind: str = "examples") -> None:
-        super().__init__(
-            f"{asked:,} {kind} were asked for, but only {available:,} are unlabeled: "
-            "ask for fewer, or pass allow_short=True (--allow-short) to take all of them"
-        )
+    def __init__(self, asked: int, available: int, kind: str = "examples", may_be_short: bool = True) -> None:
+        short = ", or pass allow_short=True (--allow-short) to take all of them" if may_be_short else ""
+        super().__init__(f"{asked:,} {kind} were asked for, but only {available:,} are unlabeled: ask for fewer{short}")
         self.asked = asked
         self.available = available
         self.kind = kind
+        self.may_be_short = may_be_short
 
-    def __reduce__(self) -> tuple[type["PoolExhaustedError"], tuple[int, int, str]]:
-        return type(self), (self.asked, self.available, self.kind)
+    def __reduce__(self) -> tuple[type["PoolExhaustedError"], tuple[int, int, str, bool]]:
+        return type(self), (self.asked, self.available, self.kind, self.may_be_short)
 
 
 class CampaignError(HedgerowError):

@@ -86,6 +86,22 @@ def test_the_advice_can_be_selected(files: Path, run: Run) -> None:
     assert simulated["clusters_per_100"] == pytest.approx(distinct)
 
 
+def test_advice_from_margins_can_be_selected(files: Path, run: Run) -> None:
+    chances = np.sort(np.array(pq.read_table("predictions.parquet")["probabilities"].to_pylist()), axis=1)
+    np.save("margins.npy", chances[:, -1] - chances[:, -2])
+    np.save("few.npy", np.arange(6))
+    given = ("margins.npy", "-k", K, "--clusters", "clusters.npy", "--labeled", "few.npy")
+    found = json.loads(run("advise", *given, "--classes", 3, "--json").out)
+    assert (found["strategy"], found["options"]) == ("hedge", {"classes": 3})
+    assert run("select", *given, "--strategy", "hedge", "--set", "classes=3", "-o", "batch.parquet").code == 0
+
+
+def test_names_in_a_holdout_take_one_line(files: Path, run: Run) -> None:
+    table = pq.read_table("holdout.parquet")
+    pq.write_table(table.set_column(1, "label", pa.array(["cät"] * len(table))), "names.parquet")
+    one_line(run(*advise("--holdout", "names.parquet")), 1, "names.parquet holds values such as ['cät']")
+
+
 def test_logits_margins_and_clusters_of_the_command_line(files: Path, run: Run) -> None:
     assert run("cluster", "points.npy", "-o", "made.parquet", "--metric", "sqeuclidean").code == 0
     more = ("--clusters", "made.parquet", "--embeddings", "points.npy", "--labeled", "labeled.npy", "--json")

@@ -18,6 +18,7 @@ from hedgerow.advice.copies import Near, count_compared, count_groups, expect_gr
 from hedgerow.advice.records import read_measurements
 from hedgerow.advice.wording import GIVEN_AS, SHORT, WORDS
 from hedgerow.pool import open_matrix
+from hedgerow.strategies import make
 
 CLUSTERS = np.array([0, 0, 1, 1, 2, 2, 3, 3])
 MARGINS = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], np.float32)
@@ -161,6 +162,14 @@ def test_the_cut_is_the_median_distance_within_clusters():
                        np.random.default_rng(0)) is None  # fmt: skip
 
 
+def test_the_cut_of_few_clusters_is_that_of_many_pairs_of_rows():
+    rng = np.random.default_rng(0)
+    points = open_matrix(rng.normal(size=(4000, 1)), "embeddings")
+    for clusters in (np.zeros(4000, np.int32), (np.arange(4000) % 3).astype(np.int32)):
+        found = measure_cut(points, "euclidean", clusters, np.bincount(clusters), rng)
+        assert found == pytest.approx((0.954, 0.954), abs=0.08)  # of two normal numbers: 0.6745 times the root of 2
+
+
 # Measurements.
 
 
@@ -277,6 +286,20 @@ def test_named_labels_are_counted_but_not_calibrated():
     assert measured.calibration is None
 
 
+@pytest.mark.parametrize("unit", ["row", "pair"])
+def test_no_class_is_called_rare_if_only_some_labels_are_known(tmp_path, unit):
+    given: dict[str, Any] = {"probabilities": np.full((6, 3), 1 / 3, np.float32)}
+    if unit == "pair":
+        given = make_pairs()
+    (tmp_path / "some.csv").write_text("row,class,label\n0,0,1\n1,0,1\n")
+    (tmp_path / "others.csv").write_text("row,class\n2,1\n3,1\n")
+    both = [tmp_path / "some.csv", tmp_path / "others.csv"]
+    whole, part = (hr.advise(1, **given, labeled=labeled).measurements for labeled in (both[:1], both))
+    assert (whole.labeled, whole.fewest_labels, whole.classes_without_labels) == (2, 0, 2)
+    assert (part.labeled, part.fewest_labels, part.classes_without_labels) == (4, None, None)
+    assert part.calibration.count == 2
+
+
 # Pairs.
 
 
@@ -391,6 +414,22 @@ def test_what_is_missing_is_named_and_leaves_the_advice_undecided():
     assert "Undecided" in str(advice)
 
 
+def test_what_is_given_is_not_called_missing():
+    pool = redundant()
+    advice = hr.advise(300, **{key: pool[key] for key in ("probabilities", "labeled", "embeddings")})
+    assert advice.missing
+    assert all(one.startswith("clusters (--clusters FILE), ") for one in advice.missing)
+    alone = hr.advise(300, **(pool | {"clusters": np.arange(4000)}))
+    assert alone.missing == ("clusters of two unlabeled rows, with margins that differ, for the rules: "
+                             "meaningless clusters",)  # fmt: skip
+    assert "for lack of:\n  - clusters of two unlabeled rows" in str(alone)
+    equal = hr.advise(300, **(pool | {"embeddings": np.ones((4000, 2))}))
+    assert [one.split(", for")[0] for one in equal.missing] == ["clusters of two rows, with embeddings that differ"]
+    margins = hr.advise(2, margins=MARGINS, labeled=[0])
+    assert any(one.startswith("the number of classes (--classes), ") for one in margins.missing)
+    assert not any("--labeled" in one for one in margins.missing)
+
+
 def test_the_text_has_every_measurement_and_the_evidence():
     advice = hr.advise(300, **redundant())
     text = str(advice)
@@ -457,6 +496,24 @@ def test_the_evidence_of_rules_is_there():
             assert not anchor or anchor in heads, link
 
 
+@pytest.mark.parametrize("labels", [2, 8])  # few labels; a large batch
+def test_hedge_is_advised_only_where_it_can_be_selected(labels):
+    given = {"margins": np.tile(MARGINS, 20), "clusters": np.tile(np.arange(8), 20), "labeled": np.arange(labels)}
+    advice = hr.advise(50, **given, classes=1)
+    assert advice.choice == "hedge, classes 1"
+    assert len(hr.select(make(advice.strategy, advice.options), 50, **given).rows) == 50
+    for more, lack in (({"classes": None}, "--classes"), ({"margins": 10 * given["margins"]}, "margins from 0 to 1")):
+        advice = hr.advise(50, **({"classes": 1} | given | more))
+        assert (advice.strategy, advice.decided) == ("margin", False)
+        assert any(lack in one and "rows" in one for one in advice.missing)
+
+
+def test_a_value_that_is_rounded_to_its_threshold_is_said_to_be_under_it():
+    measured = hr.advise(300, **redundant()).measurements
+    few = give_advice(replace(measured, labels_per_class=4.9999))
+    assert few.reason.conditions[0] == "labels per class: just under 5 (below 5)"
+
+
 def test_no_rule_advises_what_lost():
     """Factor 10 was behind at the end on rows; the two steps were behind on pairs; controls are not to be bought."""
     of_rows = {(rule.strategy, rule.options.get("margin_factor")) for rule in rules.RULES if "row" in rule.units}
@@ -510,7 +567,7 @@ def test_pairs_whose_margin_batch_is_full_of_copies_get_clusters():
         ({}, "size of the pool is unknown|predictions are missing"),
         ({"clusters": CLUSTERS}, "predictions are missing"),
         ({"margins": MARGINS, "k": 0}, "k must be at least 1"),
-        ({"margins": MARGINS, "k": 9}, "9"),
+        ({"margins": MARGINS, "k": 9}, "9 examples were asked for, but only 8 are unlabeled: ask for fewer$"),
         ({"margins": np.append(MARGINS[:-1], np.nan)}, "NaN or an infinity in row 7"),
         ({"margins": MARGINS, "clusters": CLUSTERS[:5]}, "clusters has 5"),
         ({"margins": MARGINS, "clusters": CLUSTERS - 1}, "labels are 0 or more"),
@@ -519,6 +576,9 @@ def test_pairs_whose_margin_batch_is_full_of_copies_get_clusters():
         ({"margins": MARGINS, "labeled": [0, 1], "labels": [0, 1.5]}, "class numbers 0, 1, ... or names"),
         ({"margins": MARGINS, "labeled": [0, 1], "labels": [0, -1]}, "class numbers are 0 or more"),
         ({"margins": MARGINS, "labeled": [0, 1], "labels": [0, 3], "classes": 2}, "labels holds class 3"),
+        ({"margins": MARGINS, "labeled": [0, 1], "labels": [None, 1]}, "labels holds None"),
+        ({"margins": MARGINS, "labeled": [0], "labels": np.array(["2026-01-01"], "M8[D]")}, "values such as"),
+        ({"margins": MARGINS, "labeled": [0, 1], "labels": [0, 1e300]}, "labels holds 1e\\+300"),
         ({"margins": MARGINS, "classes": 0}, "classes must be at least 1"),
         ({"margins": MARGINS, "label_column": "truth"}, "label_column 'truth'"),
         ({"margins": MARGINS, "labeled": ["a"]}, "pool has no ids"),
@@ -526,9 +586,13 @@ def test_pairs_whose_margin_batch_is_full_of_copies_get_clusters():
         ({"probabilities": np.full((8, 2), 0.5), "classes": 3}, "predictions have 2 columns"),
         ({"probabilities": np.full((8, 2), 0.5), "holdout": (np.full((2, 3), 1 / 3), [0, 1])}, "3 columns"),
         ({"probabilities": np.full((8, 2), 0.5), "holdout": (np.full((2, 2), 0.5), [0, 2])}, "classes are 0 to 1"),
-        ({"probabilities": np.full((8, 2), 0.5), "holdout": (np.full((2, 2), 0.9), [0, 1])}, "sums to 1.8"),
+        ({"probabilities": np.full((8, 2), 0.5), "holdout": (np.full((2, 2), 0.9), [0, 1])}, "holdout: .*sums to 1.8"),
+        ({"probabilities": np.full((8, 2), 0.5), "holdout": (np.full((2, 2), 0.5), ["a", "b"])}, "columns of the pred"),
+        ({"probabilities": np.full((8, 2), 0.5), "holdout": (np.ones((0, 2)), [])}, "holdout has no rows"),
         ({"margins": MARGINS, "pairs": hr.Pairs([0], [0])}, "margins cannot be used with pairs"),
         ({"pairs": hr.Pairs([0], [0])}, "predictions are missing"),
+        ({"pairs": hr.Pairs([0, 0], [0, 1]), "probabilities": [0.5, 0.5], "classes": 1}, "the pairs have 2 classes"),
+        ({"pairs": hr.Pairs([0, 0], [0, 1]), "probabilities": np.ones((1, 2)), "classes": 3}, "have 2 columns"),
     ],
 )
 def test_mistakes_are_explained(given, message):

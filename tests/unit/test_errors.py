@@ -38,3 +38,4 @@ def test_both_numbers_are_named() -> None:
     message = str(errors.PoolExhaustedError(1000, 30))
     assert "1,000 examples were asked for, but only 30 are unlabeled" in message
     assert "allow_short=True (--allow-short)" in message
+    assert str(errors.PoolExhaustedError(1000, 30, may_be_short=False)).endswith("are unlabeled: ask for fewer")

@@ -14,7 +14,7 @@ from typing import Any
 from hedgerow import checks, pool
 from hedgerow.advice.measuring import Question, measure
 from hedgerow.advice.records import Calibration, Measurements, SimulatedBatch
-from hedgerow.advice.rules import Rule, judge
+from hedgerow.advice.rules import Rule, judge, list_options
 from hedgerow.advice.wording import explain, list_conditions, list_missing, name_choice
 from hedgerow.clustering.clusters import METADATA_KEY
 from hedgerow.progress import Progress, watch
@@ -40,7 +40,7 @@ class Advice:
 
     strategy, options: as `select` (or `select_pairs`) takes them. decided: whether the runs behind the advice decided
     it; if not, the strategy is the choice that nothing measured speaks against. reason: the rule that gave the advice.
-    notes: other rules that hold. missing: inputs without which some rules could not be tested.
+    notes: other rules that hold. missing: what some rules could not be applied without.
     """
 
     strategy: str
@@ -119,7 +119,7 @@ def give_advice(measured: Measurements) -> Advice:
     assert rule.strategy is not None
     return Advice(
         rule.strategy,
-        rule.options,
+        list_options(rule, measured),
         rule.decided and not judgment.untested,
         _as_reason(rule, measured),
         tuple(_as_reason(note, measured) for note in judgment.notes),

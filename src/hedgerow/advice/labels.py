@@ -21,6 +21,8 @@ from hedgerow.strategies import inputs
 
 Rows = npt.NDArray[np.int64]
 
+MOST_NUMBER = np.float64(2**63)  # class numbers are int64
+
 
 @dataclass(frozen=True, eq=False)
 class Known:
@@ -141,8 +143,9 @@ def _join_values(pieces: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 def make_known(rows: Rows, values: npt.NDArray[Any], unit: str) -> Known:
     """Labels of any type as numbers; a row or pair that is listed twice must have one label."""
-    if values.dtype.kind in "OU":
-        names, numbers = np.unique(values.astype(np.str_), return_inverse=True)
+    values = _unpack(values, "labels")
+    if values.dtype.kind == "U":
+        names, numbers = np.unique(values, return_inverse=True)
     else:
         names, numbers = None, as_numbers(values, "labels")
     order = np.argsort(rows, kind="stable")
@@ -156,11 +159,25 @@ def make_known(rows: Rows, values: npt.NDArray[Any], unit: str) -> Known:
     return Known(rows[kept], numbers[kept], names)
 
 
-def as_numbers(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
-    """Class numbers 0, 1, ..., which a table may hold as floats or bools."""
-    if values.dtype.kind not in "iufb" or not (np.isfinite(values) & (values == np.floor(values))).all():
-        bad = values[int(np.argmin(np.isfinite(values) & (values == np.floor(values))))] if len(values) else values
-        raise InputError(f"{name} holds {bad}: class numbers 0, 1, ... or names are needed")
+def _unpack(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Python objects as an array of strings or numbers."""
+    unpacked = np.array(values.tolist()) if values.dtype.kind == "O" and len(values) else values
+    if unpacked.dtype.kind == "O":
+        other = next((one for one in values if not isinstance(one, (str, int, float))), values[0])
+        raise InputError(f"{name} holds {other}, which is no class number or name: leave out what has no label")
+    return unpacked
+
+
+def as_numbers(
+    values: npt.NDArray[Any], name: str, needed: str = "class numbers 0, 1, ... or names"
+) -> npt.NDArray[np.int64]:
+    """Class numbers 0, 1, ..., which a table may hold as floats or bools. needed: what errors ask for."""
+    values = _unpack(values, name)
+    if values.dtype.kind not in "iufb":
+        raise InputError(f"{name} holds values such as {values[:1].tolist()}: {needed} are needed")
+    whole = np.isfinite(values) & (values == np.floor(values)) & (values < MOST_NUMBER)
+    if not whole.all():
+        raise InputError(f"{name} holds {values[int(np.argmin(whole))]}: {needed} are needed")
     numbers = values.astype(np.int64)
     if len(numbers) and numbers.min() < 0:
         raise InputError(f"{name} holds {numbers.min()}: class numbers are 0 or more; leave out what has no label")
@@ -208,21 +225,32 @@ def read_holdout(
     else:
         source, values = holdout, _read_label_column(holdout, label_column, "answers" if answers else "labels")
     title = inputs.name_source("holdout", source)
+    if len(values) == 0:
+        raise InputError(f"{title} has no rows: predictions with labels are needed")
     if answers:
         chances = checks.vector(pool.as_vector(source, "pair probabilities", column=column), "probabilities")
         checks.same_length({f"probabilities of {title}": len(chances), "its answers": len(values)})
         scores.refuse_beyond_one(chances, f"probabilities of {title}")
         return calibrate(np.column_stack([1 - chances, chances]), as_answers(values, f"labels of {title}"), "holdout")
     name = "logits" if logits else "probabilities"
-    matrix = pool.open_matrix(source, name, column=column, least_columns=2)
+    matrix = _check_matrix(source, name, column)
     checks.same_length({f"{name} of {title}": matrix.n, "its labels": len(values)})
     if classes is not None and matrix.width != classes:
         raise InputError(f"{title} has {matrix.width} columns of {name}, but there are {classes} classes")
-    numbers = as_numbers(values, f"labels of {title}")
-    if len(numbers) and numbers.max() >= matrix.width:
+    numbers = as_numbers(values, f"labels of {title}", "class numbers 0, 1, ..., the columns of the predictions,")
+    if numbers.max() >= matrix.width:
         raise InputError(f"labels of {title} holds {numbers.max()}, but its classes are 0 to {matrix.width - 1}")
-    scores.margins(logits=matrix) if logits else scores.margins(matrix)  # checks the numbers
     return calibrate((scores.softmax(matrix) if logits else matrix).array(), numbers, "holdout")
+
+
+def _check_matrix(source: Any, name: str, column: str | None) -> pool.Matrix:
+    """The probabilities or logits of a holdout, checked; errors say that they are not those of the pool."""
+    try:
+        matrix = pool.open_matrix(source, name, column=column, least_columns=2)
+        scores.margins(logits=matrix) if name == "logits" else scores.margins(matrix)  # checks the numbers
+    except InputError as error:
+        raise InputError(f"holdout: {error}") from error
+    return matrix
 
 
 def _read_label_column(holdout: Any, column: str | None, name: str) -> npt.NDArray[Any]:

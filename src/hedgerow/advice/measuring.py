@@ -90,7 +90,7 @@ def measure_rows(question: Question, report: Progress) -> Measurements:
     if name is None:
         raise InputError("predictions are missing: pass probabilities=..., logits=... or margins=...")
     closed = strategies.close_rows(joined, question.labeled, question.column("ids"), question.ignore_unknown)
-    closed.require(question.k)
+    closed.require(question.k, may_be_short=False)
     known = find_labels(
         question.labeled, question.labels, joined.n, joined.ids, column=_find_label_column(question),
         id_column=question.column("ids"),
@@ -105,7 +105,7 @@ def measure_rows(question: Question, report: Progress) -> Measurements:
 
     assert view.margins is not None
     seen = Pool(closed, pick, view.margins, view.clusters, _find_embeddings(joined))
-    facts = _measure_pool(seen, question, classes, known, report)
+    facts = _measure_pool(seen, question, classes, known if _is_complete(known, closed) else None, report)
     facts["calibration"] = _calibrate_rows(question, joined, known, classes)
     if matrix is not None:
         facts |= _measure_classes(matrix, _look_up(joined, name, pick("margin", strategies.Margin())))
@@ -125,7 +125,7 @@ def measure_pairs(question: Question, report: Progress) -> Measurements:
     columns = Columns(question.column("ids"), question.column("classes"))
     given = pairs.open_sources(sources, question.column("predictions"), columns, question.ignore_unknown)
     closed = pairs.close_pairs(given, question.labeled, question.ignore_unknown)
-    closed.require(question.k)
+    closed.require(question.k, may_be_short=False)
     known = find_answers(
         question.labeled, question.labels, given.named, column=_find_label_column(question),
         ignore_unknown=question.ignore_unknown,
@@ -134,7 +134,7 @@ def measure_pairs(question: Question, report: Progress) -> Measurements:
     wanted = {"margins", "probabilities", *({"clusters"} & given.joined.inputs.keys())}
     view = pairs.look(given, closed, frozenset(wanted))
     matrix = given.joined.inputs["probabilities"].data if "probabilities" in given.joined else None
-    classes = matrix.width if matrix is not None else question.classes or given.pairs.class_count
+    classes = _count_pair_classes(question.classes, matrix, given.pairs)
 
     def pick(name: str, strategy: Any) -> Rows:
         return pairs.pick(name, strategy, view, question.k, question.seed, False)[0]
@@ -143,7 +143,7 @@ def measure_pairs(question: Question, report: Progress) -> Measurements:
     assert view.probabilities is not None
     seen = Pool(closed, pick, view.margins, view.clusters, _find_embeddings(given.joined), given.pairs)
     yes = None
-    if known is not None:
+    if known is not None and _is_complete(known, closed):
         positive = known.rows[known.numbers == 1]
         yes = Known(positive, given.pairs.classes[positive].astype(np.int64))
     facts = _measure_pool(seen, question, classes, yes, report)
@@ -153,7 +153,21 @@ def measure_pairs(question: Question, report: Progress) -> Measurements:
     return Measurements(**facts)
 
 
+def _count_pair_classes(asked: int | None, matrix: pool.Matrix | None, given: pairs.Pairs) -> int:
+    """The columns of the probabilities, or as asked, or the classes of the pairs."""
+    if matrix is not None:
+        return count_classes(None, matrix.width, asked) or matrix.width
+    if asked is not None and asked < given.class_count:
+        raise InputError(f"classes is {asked}, but the pairs have {given.class_count} classes: leave it out")
+    return asked or given.class_count
+
+
 # What rows and pairs have in common.
+
+
+def _is_complete(known: Known | None, closed: Closed) -> bool:
+    """Whether the labels of all that is labeled are known: of a part of them, no class can be called rare."""
+    return known is not None and len(known.rows) == closed.describe()["labeled"]
 
 
 def _measure_pool(
@@ -179,7 +193,7 @@ def _measure_pool(
 def _simulate(seen: Pool, question: Question, report: Progress) -> dict[str, Any]:
     """The batches, and what they would share by chance."""
     facts: dict[str, Any] = {}
-    sizes, near = None, None
+    sizes, near, cut = None, None, None
     rng = np.random.default_rng([STREAM, question.seed])
     if seen.clusters is not None:
         sizes = np.bincount(seen.clusters).astype(np.int64)
@@ -192,6 +206,8 @@ def _simulate(seen: Pool, question: Question, report: Progress) -> dict[str, Any
                 near = copies.Near(seen.embeddings, question.metric, cut[0])
                 compared = copies.count_compared(question.k, seen.embeddings.width)
                 facts |= {"close_distance": cut[0], "usual_distance": cut[1], "close_count": compared}
+    if seen.embeddings is not None and cut is None:
+        facts |= {"usual_distance": copies.measure_usual(seen.embeddings, question.metric, rng)}
     batches = []
     planned = list(_list_strategies(seen))
     for done, (name, strategy) in enumerate(planned):

@@ -114,6 +114,16 @@ class Measurements:
         return self.close_distance / self.usual_distance
 
     @property
+    def has_only_margins(self) -> bool:
+        """Whether the predictions of rows are margins, which tell nothing about classes."""
+        return self.unit == "row" and self.unasked_classes is None
+
+    @property
+    def can_draw(self) -> bool:
+        """Whether margins are 0 to 1, as strategies that draw by them need; if not, none of these is simulated."""
+        return not self.batches or self.find_batch("stochastic-margin") is not None
+
+    @property
     def candidates_to_pool(self) -> float:
         """k_m with a factor of 3, as a share of what is unlabeled."""
         return min(1.0, 3 * self.batch_to_pool)

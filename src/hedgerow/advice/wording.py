@@ -6,7 +6,7 @@ from posixpath import normpath
 from typing import Any
 
 from hedgerow.advice.records import Measurements, SimulatedBatch
-from hedgerow.advice.rules import Condition, Rule
+from hedgerow.advice.rules import CLASSES, Condition, Rule, find_lack
 
 WIDTH = 88
 PERCENT = {"margin_sharing", "excess_sharing", "candidates_to_pool", "batch_to_pool"}
@@ -43,7 +43,7 @@ GIVEN_AS = {  # how to give what a measurement needs
     "n_clusters": "clusters (--clusters FILE)",
     "tightness": "embeddings (--embeddings FILE)",
     "batch_to_labels": "what is labeled so far (--labeled FILE)",
-    "labels_per_class": "what is labeled so far (--labeled FILE), and with margins the number of classes (--classes)",
+    "labels_per_class": "what is labeled so far (--labeled FILE)",
 }
 
 
@@ -69,19 +69,42 @@ def list_conditions(rule: Rule, measured: Measurements) -> tuple[str, ...]:
 def _show_condition(condition: Condition, measured: Measurements) -> str:
     name = condition.measurement
     value, sign = show_value(name, measured.find(name)), {"<": "below", ">=": "at least"}[condition.sign]
-    return f"{WORDS[name]}: {value} ({sign} {show_value(name, condition.threshold)})"
+    threshold = show_value(name, condition.threshold)
+    rounded = condition.sign == "<" and value == threshold
+    return f"{WORDS[name]}: {'just under ' if rounded else ''}{value} ({sign} {threshold})"
 
 
 def list_missing(untested: Iterable[Rule], measured: Measurements) -> tuple[str, ...]:
-    """What to give so that these rules can be tested, each thing once, with the rules that need it."""
+    """What these rules could not be applied without, each thing once, with the rules that need it."""
     needed: dict[str, list[str]] = {}
     for rule in untested:
-        for condition in rule.conditions:
-            if condition.holds(measured) is None:
-                rules = needed.setdefault(GIVEN_AS[condition.measurement], [])
-                if rule.name not in rules:
-                    rules.append(rule.name)
+        for what in dict.fromkeys(_list_lacks(rule, measured)):
+            needed.setdefault(what, []).append(rule.name)
     return tuple(f"{what}, for the rules: {'; '.join(rules)}" for what, rules in needed.items())
+
+
+def _list_lacks(rule: Rule, measured: Measurements) -> Iterator[str]:
+    for condition in rule.conditions:
+        if condition.holds(measured) is None:
+            yield from _find_inputs(condition.measurement, measured)
+    lack = find_lack(rule, measured)
+    if lack is not None:
+        yield lack
+
+
+def _find_inputs(name: str, measured: Measurements) -> Iterator[str]:
+    """What a measurement needs that was not given, or what the inputs that were given do not have."""
+    if name == "labels_per_class" and measured.classes is None:
+        yield CLASSES
+        if measured.labeled:
+            return
+    if name == "agreement" and measured.n_clusters is not None:
+        yield "clusters of two unlabeled rows, with margins that differ"
+    elif name == "tightness" and measured.usual_distance is not None:
+        has_clusters = measured.n_clusters is not None
+        yield "clusters of two rows, with embeddings that differ" if has_clusters else GIVEN_AS["n_clusters"]
+    else:
+        yield GIVEN_AS[name]
 
 
 def explain(advice: Any) -> str:
@@ -97,7 +120,7 @@ def explain(advice: Any) -> str:
             lines += [f"      {one}" for one in note.conditions if not one.startswith("clusters:")]
             lines += _cite(note.evidence, "    ")
     if advice.missing:
-        lines += ["", "Not given, so some rules could not be tested:"]
+        lines += ["", "Some rules could not be applied, for lack of:"]
         for one in advice.missing:
             lines += _wrap(one, "  - ")
     lines += ["", "Measured:", *_list_facts(advice.measurements), "", *_list_batches(advice.measurements)]
@@ -137,7 +160,8 @@ def _list_facts(measured: Measurements) -> Iterator[str]:
         yield _fact("margin batch", f"asks {asked} classes; {share}")
     if measured.n_clusters is not None:
         size = f"{measured.n_clusters:,} of {show_value('', measured.average_size)} rows on average"
-        yield _fact("clusters", f"{size}; agreement of margins {show_value('', measured.agreement)} (0 to 1)")
+        agreement = "not known" if measured.agreement is None else f"{show_value('', measured.agreement)} (0 to 1)"
+        yield _fact("clusters", f"{size}; agreement of margins {agreement}")
     if measured.close_distance is not None:
         near = f"{measured.close_distance:.3g} between two rows of a cluster, {measured.usual_distance:.3g} of the pool"
         compared = f"picks up to the former apart are close ({measured.close_count:,} compared with all)"

@@ -100,11 +100,11 @@ class Closed:
         """How many may be picked."""
         return self.size if self.mask is None else self.size - int(np.count_nonzero(self.mask))
 
-    def require(self, k: int) -> None:
-        """Refuse to pick more than there are."""
+    def require(self, k: int, may_be_short: bool = True) -> None:
+        """Refuse to pick more than there are. may_be_short: the caller has an option that takes fewer."""
         if k > self.available:
             kind = self.kind if self.absent is None else f"{self.kind} with predictions"
-            raise PoolExhaustedError(k, self.available, kind)
+            raise PoolExhaustedError(k, self.available, kind, may_be_short)
 
     def describe(self) -> dict[str, int]:
         """How many were labeled, had no predictions, and were ignored, for the settings of a batch."""
