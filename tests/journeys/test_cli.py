@@ -18,6 +18,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow import store
+from hedgerow.cli.app import print_rows, print_transposed
 from hedgerow.cli.selection import PAIR_STRATEGY_NAMES, STRATEGY_NAMES
 from shell import QUIET, Answer, Run, one_line
 
@@ -748,6 +749,13 @@ def test_a_closed_pipe_is_no_traceback(files: Path, command: list[Any]) -> None:
     assert process.returncode == 1
     assert "Traceback" not in error
     assert "Error" not in error
+
+
+@pytest.mark.parametrize("show", [print_rows, print_transposed])
+def test_names_in_tables_are_shown_as_they_are(show: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"strategy": "a [b]", "area": "[/x]"}, {"strategy": ":smile:", "area": "1"}])
+    out = capsys.readouterr().out
+    assert all(text in out for text in ("a [b]", "[/x]", ":smile:"))
 
 
 def test_an_example_without_its_argument_says_how_it_is_used() -> None:

@@ -65,6 +65,14 @@ def test_what_has_no_squares_is_refused(method, scale):
     assert hr.cluster(points, metric="cosine", method=method, average_size=2).average_size >= 2
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e160])
+def test_what_has_no_squares_has_no_euclidean_distances(scale):
+    points = scale * np.random.default_rng(2).random((60, 3))
+    for make in (hr.cluster, hr.linkage):
+        with pytest.raises(hr.InputError, match="square is out of the range of float64"):
+            make(points, metric="euclidean")
+
+
 @pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
 @pytest.mark.parametrize("method", ["certified", "multiround"])
 def test_whole_numbers_do_not_depend_on_the_threads(method, metric):

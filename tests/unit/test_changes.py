@@ -1,5 +1,6 @@
 """Changes of a pool: as many rows, copies and mistakes as a recipe asks for, and a test set that stays as it is."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,18 @@ def test_a_tail_sets_the_frequencies_of_classes(dataset: Dataset) -> None:
     assert counts[0] > 200  # as many rows as there are
     limited = np.bincount(change_rows(dataset, Changes(rows=100, tail=27)).labels, minlength=CLASSES)
     assert abs(limited.sum() - 100) <= 2
+
+
+def test_a_tail_leaves_out_classes_that_only_the_test_set_has(dataset: Dataset) -> None:
+    further = replace(dataset, classes=CLASSES + 1, test_labels=np.full(5, CLASSES))
+    for changes in (Changes(tail=27), Changes(rows=100, tail=27)):
+        assert np.array_equal(change_rows(further, changes).labels, change_rows(dataset, changes).labels)
+
+
+def test_a_pool_of_nothing_but_copies_is_refused(dataset: Dataset) -> None:
+    for tail in (1, 3):
+        with pytest.raises(InputError, match="leaves no row that is not a copy"):
+            change_rows(dataset, Changes(rows=100, copies=0.999, tail=tail))
 
 
 def test_copies_are_near_and_have_the_label_of_their_original(dataset: Dataset) -> None:

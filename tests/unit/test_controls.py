@@ -89,6 +89,15 @@ def test_an_informed_strategy_has_controls_of_its_own() -> None:
     }
 
 
+def test_controls_of_pairs_are_not_added_twice() -> None:
+    recipe = make_recipe(Arm("two", ClusterMargin(3.0)), Arm("own", InformedClusterMargin(5.0)))
+    whole = add_controls(recipe, "pair")
+    assert add_controls(whole, "pair") == whole
+    listed = load_recipe("bibtex")  # controls = true
+    assert add_controls(listed) == listed
+    assert replace(listed, trials=7).strategies == listed.strategies
+
+
 def test_hedge_gets_shuffled_clusters_for_rows_and_for_pairs() -> None:
     recipe = make_recipe(Arm("hedge", Hedge(power=5.0)), Arm("margin", Margin()))
     for unit in ("row", "pair"):

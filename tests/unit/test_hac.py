@@ -68,6 +68,11 @@ def test_huge_and_tiny_vectors_have_directions():
     np.testing.assert_allclose(hr.linkage(points).heights, [0, 0, 1], atol=1e-12)
 
 
+def test_vectors_without_reciprocals_have_directions():
+    points = 1e-310 * np.array([[3, 4], [6, 8], [1, -1], [2, -2]])
+    np.testing.assert_allclose(hr.linkage(points).heights, [0, 0, 1 + 0.02**0.5], atol=1e-9)
+
+
 @pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
 def test_thread_count_does_not_matter(metric):
     points = np.random.default_rng(1).normal(size=(5000, 8)).astype(np.float32)

@@ -58,6 +58,23 @@ def test_any_order_of_any_input(name, turned):
     assert batch.settings["without_predictions"] == 0
 
 
+def test_a_batch_has_the_numbers_of_clusters_that_were_given():
+    """Clusters of a large pool, used on a part of it, have numbers that strategies cannot count with."""
+    pool, ends = make_pool(), np.arange(N)[::-1]
+    numbers = pool["clusters"] * 50_000_000
+    table = as_table("clusters", numbers, IDS, ends)
+    probabilities = as_table("probabilities", pool["probabilities"], IDS, np.arange(N))
+    batch = hr.select("cluster-margin", K, probabilities=probabilities, clusters=table)
+    assert batch.clusters.tolist() == numbers[ends][batch.rows].tolist()
+    pairs = hr.Pairs(np.arange(N), np.zeros(N, np.int64))
+    asked = hr.select_pairs("cluster-margin-pairs", K, pairs=pairs, probabilities=np.full(N, 0.5), clusters=numbers)
+    assert asked.clusters.tolist() == numbers[asked.rows].tolist()
+    beyond = pool["clusters"] * np.int64(2**40)  # no int32
+    batch = hr.select("cluster-margin", K, margins=np.zeros(N), clusters=beyond)
+    same = beyond[batch.rows, None] == beyond[batch.rows]
+    assert np.array_equal(batch.clusters[:, None] == batch.clusters, same)
+
+
 @pytest.mark.parametrize("form", ["probabilities", "margins", "logits"])
 @pytest.mark.parametrize("ids", [IDS, NUMBERS], ids=["strings", "numbers"])
 def test_any_form_of_predictions_is_joined_to_clusters(form, ids, tmp_path):
@@ -202,6 +219,18 @@ def test_labeled_files(tmp_path, monkeypatch):
     batch = hr.select("margin", 5, probabilities=predictions, labeled=listed, ignore_unknown=True)
     assert (batch.settings["labeled"], batch.settings["ignored"]) == (3, 1)
     assert not set(batch.ids) & set(IDS[:3])
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "polars", "pandas"])
+def test_labeled_as_a_column(library):
+    """A mask, rows or ids in a Series or an Arrow column, as in an array."""
+    make = getattr(pytest.importorskip(library), "Series", lambda values: pa.chunked_array([values]))
+    predictions = as_table("probabilities", make_pool()["probabilities"], IDS, np.arange(N))
+    expected = hr.select("margin", 10, probabilities=predictions, labeled=np.arange(N) < 60)
+    for labeled in (np.arange(N) < 60, np.arange(60)[::-1].copy(), IDS[:60]):
+        batch = hr.select("margin", 10, probabilities=predictions, labeled=make(labeled))
+        assert batch.rows.tolist() == expected.rows.tolist()
+        assert batch.settings["labeled"] == 60
 
 
 @pytest.mark.parametrize("name", list(hr.STRATEGIES))

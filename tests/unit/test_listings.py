@@ -44,6 +44,8 @@ def listing(folder: Path, name: str, content: Any) -> Path:
         ("a.csv", 'label,id\n"a, b",30\nc,10\n'),
         ("a.csv", "\ufeffid,row\n30,0\n10,0\n"),
         ("a.csv", "name, row\nx, 3\n\ny, 1\n"),
+        ("a.csv", "id;label\n30;x\n10;y\n"),
+        ("a.csv", "label\trow\nx\t3\ny\t1\n"),
     ],
 )
 def test_rows_by_id(tmp_path: Path, name: str, content: Any) -> None:
@@ -105,6 +107,16 @@ def test_rows_whose_ids_are_not_in_the_pool(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="cannot be read as text"):
         find_rows(tmp_path / "b.txt", "labeled", 2, ids)
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\u0085", "\x0c", "\x1e"])
+def test_a_line_ends_only_where_lines_end(tmp_path: Path, odd: str) -> None:
+    ids = open_ids(pa.table({"id": ["a", "b", f"a{odd}b", "c"]}))
+    for name, content in [("a.csv", f"id,text\na{odd}b,x\nc,x{odd}a\n"), ("a.txt", f"a{odd}b\r\nc\r\n")]:
+        (tmp_path / name).write_bytes(content.encode())
+        assert find_rows(tmp_path / name, "labeled", 4, ids).tolist() == [2, 3]
+    ids = open_ids(pa.table({"id": ["a", "a\nb"]}))
+    assert find_rows(listing(tmp_path, "b.csv", 'id\n"a\nb"\n'), "labeled", 2, ids).tolist() == [1]
 
 
 def test_several_listings_are_read_together(tmp_path: Path) -> None:

@@ -150,6 +150,14 @@ def change(part: str, **options: Any) -> dict[str, Any]:
         ({"strategies": [{"strategy": "badge", "partition": 2}]}, "'partition': did you mean 'partitions'"),
         ({"strategies": [{"strategy": "badge", "nam": "b"}]}, "'nam': did you mean 'name'"),
         ({"strategies": [{"strategy": "margin"}] * 2}, "two strategies are called 'margin'"),
+        (
+            {"strategies": [{"strategy": "margin", "name": "é"}, {"strategy": "random", "name": "ü"}]},
+            "the strategies 'é' and 'ü' would have the same folder",
+        ),
+        (
+            {"strategies": [{"strategy": "cluster-margin", "clusters": 10}]},
+            "the clusters of 'cluster-margin' must be a table such as { average_size = 10 }, got 10",
+        ),
         ({"strategies": [{"strategy": "margin", "clusters": {"method": "exact"}}]}, "does not use clusters"),
         ({"strategies": [{"strategy": "cluster-margin", "margin_factor": 0.5}]}, "margin_factor"),
         ({"reported_savings": {"margins": {"margin": 71}}}, "strategy in reported_savings 'margins': did you mean"),

@@ -48,6 +48,15 @@ def test_curves_are_one_labeled_figure_in_the_pages_colors() -> None:
     assert draw_curves(POINTS, x="batch size", y="gain").count("batch size") == 2  # the axis, and the label for readers
 
 
+def test_names_in_figures_are_shown_as_they_are() -> None:
+    names = ["_ours", r"$\frac$", "from $1 to $2"]
+    svg = draw_curves([(name, 10, 0.5, None) for name in names], y="minus $a$")
+    assert [svg.count(f">{text}</text>") for text in (" _ours", *names[1:], "minus $a$")] == [1] * 4
+    svg = draw_intervals([(name, name, 0.5, 0.2, 0.9) for name in names], x="x")
+    assert [svg.count(f">{name}</text>") for name in names[1:]] == [2] * 2  # the row, and the legend
+    assert "$b$" in draw_grid(np.ones((1, 1)), ["$a$"], ["$b$"], limit=1, label="")
+
+
 @pytest.mark.parametrize(("last", "step"), [(4, 1), (10, 2), (25, 5)])
 def test_numbers_below_a_figure_do_not_run_into_each_other(last: int, step: int) -> None:
     labeled = [300_000 + 100_000 * turn for turn in range(last + 1)]

@@ -172,6 +172,8 @@ def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path: Path) -
         run_experiment(RECIPE, tmp_path / "run", trainer=Means())
     with pytest.raises(InputError, match="the recipe 'blobs' has no model"):
         run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS)
+    with pytest.raises(InputError, match="unknown metric of labels of rows 'average_precision': known: accuracy"):
+        run(tmp_path / "run", metric="average_precision")
     with pytest.raises(InputError, match="jobs must be at least 1"):
         run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS, trainer=Means(), jobs=0)
     with pytest.raises(InputError, match=r"the folder .* has no features\.npy, labels\.npy"):
@@ -186,6 +188,9 @@ def test_labels_are_held_to_the_classes() -> None:
         replace(BLOBS, classes=2)
     with pytest.raises(InputError, match="features has 150, labels has 149"):
         replace(BLOBS, labels=BLOBS.labels[1:])
+    for wrong in (BLOBS.labels + 0.5, BLOBS.labels[:, None], BLOBS.labels.astype(str), BLOBS.labels.astype(object)):
+        with pytest.raises(InputError, match="labels of blobs must be one class number per row"):
+            replace(BLOBS, labels=wrong)
 
 
 def test_progress_counts_rounds(tmp_path: Path) -> None:
@@ -294,6 +299,24 @@ def test_a_report_of_nothing_is_refused(whole: Path, tmp_path: Path) -> None:
         (tmp_path / "cut" / f"trials/00{trial}/random-20/3.parquet").unlink()
     with pytest.raises(InputError, match="has no complete trial yet"):
         report_experiment(tmp_path / "cut")
+
+
+def test_a_copied_folder_of_a_trial_is_none(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    trial = tmp_path / "run" / "trials" / "000"
+    shutil.copytree(trial, trial.with_name("000 copy"))
+    assert report_experiment(tmp_path / "run").held == read_run(whole)
+
+
+def test_damaged_clusters_are_called_so(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    trial = tmp_path / "run" / "trials" / "000"
+    next(trial.glob("clusters-*.parquet")).write_bytes(b"")
+    with pytest.raises(StoreError, match=r"clusters-.*\.parquet is damaged .*: use a new folder, or delete"):
+        report_experiment(tmp_path / "run")
+    (trial / "ours-10" / "3.parquet").unlink()
+    with pytest.raises(StoreError, match=r"clusters-.*\.parquet is damaged"):
+        run(tmp_path / "run")
 
 
 def read_picks(folder: Path) -> list[Any]:

@@ -105,7 +105,8 @@ def print_rows(rows: Sequence[Mapping[str, str]]) -> None:
     table = Table(*rows[0], box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row.values())
-    Console(width=None if sys.stdout.isatty() else 1000).print(table)
+    width = None if sys.stdout.isatty() else 1000
+    Console(width=width, markup=False, emoji=False).print(table)  # names may have brackets and colons
 
 
 def print_transposed(rows: Sequence[Mapping[str, str]]) -> None:
@@ -118,7 +119,7 @@ def print_transposed(rows: Sequence[Mapping[str, str]]) -> None:
     table = Table(corner, *names, box=None, pad_edge=False)
     for key in keys:
         table.add_row(key, *(row[key].replace(" ± ", "±") for row in rows))
-    Console().print(table)
+    Console(markup=False, emoji=False).print(table)
 
 
 def complain(message: str, code: int) -> int:

@@ -33,7 +33,7 @@ from hedgerow.clustering.growth import FINEST, ROUNDING, STATE_FORMAT, Goal, Run
 from hedgerow.clustering.layout import PAIRS, Search
 from hedgerow.clustering.methods import Certified, Exact, Method, read_method
 from hedgerow.clustering.sharding import Shards
-from hedgerow.clustering.vectors import Vectors, open_vectors
+from hedgerow.clustering.vectors import Vectors, choose_factor, open_vectors
 from hedgerow.clustering.workers import Workers
 from hedgerow.errors import HedgerowWarning, InputError
 from hedgerow.machine import Team, available
@@ -257,7 +257,9 @@ def grow_quadratic(points: npt.NDArray[Any], threshold: float | None) -> Dendrog
     checks.finite(points, "embeddings")
     if n < 2:
         return Dendrogram(n, np.zeros((0, 2), np.int64), np.zeros(0))
-    tree = scipy_linkage(pdist(np.asarray(points, np.float64)), "average")
+    wide = np.asarray(points, np.float64)
+    choose_factor(np.abs(wide).max(axis=1))  # refuses values whose squares overflow or vanish
+    tree = scipy_linkage(pdist(wide), "average")
     limit = np.inf if threshold is None else threshold
     count = int(np.searchsorted(tree[:, 2], limit * (1 + ROUNDING[np.float64]), side="right"))
     return Dendrogram(n, np.sort(tree[:count, :2].astype(np.int64), axis=1), np.minimum(tree[:count, 2], limit))

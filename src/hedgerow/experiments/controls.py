@@ -62,10 +62,11 @@ CHOICE_OF_ROWS = Control("", "choice of rows", lambda strategy: InformedRandom()
 def list_arms(given: Sequence[Arm], unit: str, where: str) -> tuple[Arm, ...]:
     """These arms with the controls of every strategy that uses clusters; those they have already are not added again.
 
+    A control of the second step, which uses clusters too, gets no other controls than `CHOICE_OF_ROWS`.
     unit: what gets a label, "row" or "pair". where: the recipe, for the error if there is nothing to control.
     """
     arms = list(given)
-    for arm in (one for one in given if not one.stream):
+    for arm in (one for one in given if not one.stream and one.lacks != SECOND_STEP.lacks):
         for control in list_controls(arm.strategy, unit):
             added = _add(arms, arm, control)
             if control is SECOND_STEP:

@@ -117,10 +117,16 @@ class Recipe:
         if self.controls:
             self._add_controls()
         slugs = [name_slug(arm.name) for arm in self.strategies]
-        for arm, slug in zip(self.strategies, slugs, strict=True):
-            if slugs.count(slug) > 1:
-                raise InputError(f"two strategies are called {arm.name!r}: give one of them another name")
         names = [arm.name for arm in self.strategies]
+        for place, slug in enumerate(slugs):
+            one, other = names[slugs.index(slug)], names[place]
+            if one == other and slugs.index(slug) < place:
+                raise InputError(f"two strategies are called {one!r}: give one of them another name")
+            if one != other:
+                raise InputError(
+                    f"the strategies {one!r} and {other!r} would have the same folder, whose name keeps only a to z, "
+                    "digits and dots: give one of them another name"
+                )
         if not self.baseline:
             object.__setattr__(self, "baseline", "margin" if "margin" in names else names[0])
         checks.option(self.baseline, "baseline", names)
@@ -267,6 +273,8 @@ def read_arm(given: Mapping[str, Any], clusters: Clustering, strategies: Mapping
     own = table.pop("clusters", {})
     control_of, lacks = _read_control(table, name)
     stream = checks.integer(table.pop("stream", 0), f"stream of {name!r}")
+    if not isinstance(own, dict):
+        raise InputError(f"the clusters of {name!r} must be a table such as {{ average_size = 10 }}, got {own!r}")
     if own and "clusters" not in find_needs(known, strategies):
         raise InputError(f"the strategy {known!r} does not use clusters: remove its clusters = ...")
     if not isinstance(name, str) or not name:

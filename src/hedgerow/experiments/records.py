@@ -129,7 +129,8 @@ class Ledger:
                 metadata = {METADATA_KEY: json.dumps(made.settings()), SECONDS_KEY: json.dumps(seconds)}
                 pool.write_table(path, {"cluster": made.labels}, metadata, force=True)
                 return made, seconds
-        return Clusters.load(path), json.loads(pool.read_metadata(path)[SECONDS_KEY])
+        with refuse_damage(path):
+            return Clusters.load(path), json.loads(pool.read_metadata(path)[SECONDS_KEY])
 
     def count_rounds(self) -> int:
         """The number of round files, seed sets included."""
@@ -177,7 +178,7 @@ def read_run(folder: str | Path) -> Held:
         if (folder / "about.json").is_file():
             about |= json.loads((folder / "about.json").read_text())
     machine = about.pop("machine")
-    begun = sorted(int(path.parent.name) for path in folder.glob("trials/*/seed.parquet"))
+    begun = sorted(int(path.parent.name) for path in _find_files(folder, "seed.parquet"))
     rounds: dict[int, list[Round]] = {batch_size: [] for batch_size in recipe["batch_size"]}
     unfinished = []
     for trial in begun:
@@ -220,13 +221,16 @@ def _read_trial(ledger: Ledger, trial: int, recipe: dict[str, Any], batch_size: 
 
 
 def _read_clusterings(folder: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(folder.glob("trials/*/clusters-*.parquet")):
-        metadata = pool.read_metadata(path)
-        yield {
-            "trial": int(path.parent.name),
-            **json.loads(metadata[METADATA_KEY]),
-            "seconds": json.loads(metadata[SECONDS_KEY]),
-        }
+    for path in sorted(_find_files(folder, "clusters-*.parquet")):
+        with refuse_damage(path):
+            metadata = pool.read_metadata(path)
+            settings, seconds = json.loads(metadata[METADATA_KEY]), json.loads(metadata[SECONDS_KEY])
+        yield {"trial": int(path.parent.name), **settings, "seconds": seconds}
+
+
+def _find_files(folder: Path, pattern: str) -> list[Path]:
+    """The files of all trials; a folder that is not called by a number, such as a copy of a trial, is none."""
+    return [path for path in folder.glob(f"trials/*/{pattern}") if path.parent.name.isdecimal()]
 
 
 def load_summary(path: Path) -> dict[str, Any]:

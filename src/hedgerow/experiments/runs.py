@@ -25,7 +25,7 @@ from hedgerow.engines import Engine, check_name, use_engine
 from hedgerow.errors import InputError, StoreError
 from hedgerow.experiments.data.annotations import MultiLabel
 from hedgerow.experiments.data.datasets import Dataset
-from hedgerow.experiments.recipes import Recipe, add_controls, load_recipe
+from hedgerow.experiments.recipes import KNOWN_METRICS, Recipe, add_controls, load_recipe
 from hedgerow.experiments.records import PROSE, Held, Ledger, has_old_names, list_results, read_run, write_results
 from hedgerow.machine import available
 from hedgerow.models.protocol import PairTrainer, Trainer
@@ -265,6 +265,8 @@ def _check(recipe: Recipe, data: Path | None, dataset: Any, trainer: Any) -> Non
     for name, given in (("dataset", dataset), ("model", trainer)):
         if given is None and getattr(recipe, name) is None:
             raise InputError(f"the recipe {recipe.name!r} has no {name}: pass one, as dataset=... or trainer=...")
+    if dataset is not None:
+        checks.option(recipe.metric, f"metric of labels of {dataset.task.unit}s", KNOWN_METRICS[dataset.task.unit])
     size = dataset.task.size if dataset is not None else recipe.dataset.check(data)
     if data is not None and not data.is_dir():
         raise InputError(f"the data folder {data} does not exist")

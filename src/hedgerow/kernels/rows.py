@@ -5,6 +5,8 @@ import numpy as np
 from hedgerow.kernels.compiling import helper, kernel
 from hedgerow.kernels.merging import SUMS
 
+TINY = 1e-300  # numbers not far below this have no reciprocal, and fewer digits
+
 
 @kernel
 def survey(rows, largest, sums):
@@ -28,6 +30,15 @@ def squared_length(row, scale):
     return total
 
 
+@helper
+def squared_length_of_tiny(row, scale):
+    """The same for a scale that may have no reciprocal: divisions stay divisions."""
+    total = 0.0
+    for t in range(len(row)):
+        total += (row[t] / scale) * (row[t] / scale)
+    return total
+
+
 @kernel
 def normalize(rows, out):
     """out = rows scaled to length 1, first by their largest entry, so that squares neither overflow nor vanish."""
@@ -36,9 +47,13 @@ def normalize(rows, out):
         for t in range(rows.shape[1]):
             size = abs(np.float64(rows[i, t]))
             most = size if size > most else most
-        root = np.sqrt(squared_length(rows[i], most)) if most > 0 else 1.0
+        root = 1.0
+        if most >= TINY:
+            root = np.sqrt(squared_length(rows[i], most))
+        elif most > 0:
+            root = np.sqrt(squared_length_of_tiny(rows[i], most))
         length = most * root if most > 0 else 1.0
-        if np.isinf(length):
+        if np.isinf(length) or length < TINY:
             for t in range(rows.shape[1]):
                 out[i, t] = rows[i, t] / most / root
         else:

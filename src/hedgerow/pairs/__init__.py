@@ -166,10 +166,9 @@ def select_pairs(
     settings["inputs"] = inputs.describe_inputs({**sources, "labeled": labeled})
     rows = given.pairs.rows[index]
     classes = given.named.name_classes(given.pairs.classes[index])
-    clusters_of_rows = None if view.clusters is None else view.clusters[rows]
     return PairBatch(
         rows, classes, index, name, seed, given.named.take_ids(rows), _take_margins(given, view, index),
-        clusters_of_rows, settings, weights,
+        given.joined.take_clusters(rows, view.clusters), settings, weights,
     )  # fmt: skip
 
 

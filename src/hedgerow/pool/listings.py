@@ -6,6 +6,7 @@ the pool has ids, values without a heading are ids.
 """
 
 import csv
+import io
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from hedgerow.errors import InputError
 from hedgerow.pool import sources, tables
 from hedgerow.pool.ids import Ids, describe_kind, match_ids
 from hedgerow.pool.tables import Table
+from hedgerow.pool.texts import find_delimiter
 
 _WHOLE = re.compile(r"[+-]?\d{1,18}")  # up to 18 digits always fit in int64
 
@@ -176,8 +178,10 @@ def _read_lines(path: str, name: str, ids: Ids | None, id_column: str | None) ->
     """One value per line; of a .csv file with several columns the one whose heading says ids or rows."""
     try:
         with sources.open_bytes(path) as file:
-            lines = file.read().decode("utf-8-sig").splitlines()  # spreadsheets put a mark before the text
-        records = list(csv.reader(lines)) if sources.file_kind(path) == "CSV" else [[line] for line in lines]
+            content = file.read().decode("utf-8-sig")  # spreadsheets put a mark before the text
+        lines = io.StringIO(content, newline="")  # unlike `splitlines`, which ends a line at U+2028, within a value
+        is_csv = sources.file_kind(path) == "CSV"
+        records = list(csv.reader(lines, delimiter=find_delimiter(content))) if is_csv else [[line] for line in lines]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{name}: {path} cannot be read as text: {sources.first_line(error)}") from error
     place, are_rows = _find_heading(records[0] if records else [], f"{name}: {path}", ids, id_column)

@@ -113,7 +113,7 @@ def draw_intervals(marks: Sequence[Interval], *, x: str, middle: float = 0.0, ba
         axes.axvline(middle, color=INK, linewidth=1)
         for number, name in enumerate(series):
             _draw_intervals(axes, [mark for mark in marks if mark[1] == name], rows, number, len(series))
-        axes.set_yticks(range(len(rows)), rows)
+        axes.set_yticks(range(len(rows)), list(map(_escape, rows)))
         axes.set_ylim(len(rows) - 0.5, -0.5)
         _style_axes(axes, x, "")
         axes.tick_params(axis="y", length=0)
@@ -141,8 +141,9 @@ def draw_grid(
             if np.isfinite(value):
                 shown = f"{value:+.0f}".replace("-", "\N{MINUS SIGN}")
                 axes.text(column + 0.5, row + 0.5, shown, ha="center", va="center", color=TILE_TEXT, fontsize=9)
-        axes.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=40, ha="left", rotation_mode="anchor")
-        axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
+        names = list(map(_escape, columns))
+        axes.set_xticks(np.arange(len(columns)) + 0.5, names, rotation=40, ha="left", rotation_mode="anchor")
+        axes.set_yticks(np.arange(len(rows)) + 0.5, list(map(_escape, rows)))
         axes.xaxis.tick_top()
         axes.tick_params(colors=INK, length=0)
         axes.invert_yaxis()
@@ -156,7 +157,18 @@ def _draw_intervals(axes: Any, marks: Sequence[Interval], rows: Sequence[str], n
     places = [rows.index(mark[0]) + (number - (count - 1) / 2) * 0.7 / count for mark in marks]
     middles, lows, highs = (np.array([mark[at] for mark in marks]) for at in (2, 3, 4))
     axes.hlines(places, lows, highs, color=color, linewidth=2)
-    axes.plot(middles, places, color=color, marker=SERIES[number][2], markersize=5, linewidth=0, label=marks[0][1])
+    label = _label_line(marks[0][1])
+    axes.plot(middles, places, color=color, marker=SERIES[number][2], markersize=5, linewidth=0, label=label)
+
+
+def _escape(text: str) -> str:
+    """Text that matplotlib shows as it is: it takes what is between two dollars for a formula."""
+    return text.replace("$", r"\$")
+
+
+def _label_line(name: str) -> str:
+    """The name of a series for the legend, which leaves out names that begin with an underscore."""
+    return _escape(f" {name}" if name.startswith("_") else name)
 
 
 def _list_series(names: Iterable[str], colors: int = len(SERIES)) -> list[str]:
@@ -206,7 +218,8 @@ def _draw_curve(axes: Any, points: Sequence[Point], number: int) -> None:
     y = np.array([point[2] for point in points])
     ends = np.array([_find_ends(point) for point in points])
     axes.fill_between(x, ends[:, 0], ends[:, 1], color=color, alpha=0.18, linewidth=0)
-    axes.plot(x, y, color=color, marker=SERIES[number][2], markersize=5, linewidth=2, label=points[0][0])
+    label = _label_line(points[0][0])
+    axes.plot(x, y, color=color, marker=SERIES[number][2], markersize=5, linewidth=2, label=label)
 
 
 def _find_ends(point: Point) -> Ends:
@@ -216,8 +229,8 @@ def _find_ends(point: Point) -> Ends:
 
 def _style_axes(axes: Any, x: str, y: str) -> None:
     """Axes in the text color of the page: no frame above and to the right, a faint grid."""
-    axes.set_xlabel(x, color=INK)
-    axes.set_ylabel(y, color=INK)
+    axes.set_xlabel(_escape(x), color=INK)
+    axes.set_ylabel(_escape(y), color=INK)
     axes.tick_params(colors=INK)
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)

@@ -176,7 +176,7 @@ def select(
         seed,
         None if joined.ids is None else joined.ids.take(rows),
         None if view.margins is None else view.margins[rows],
-        None if view.clusters is None else view.clusters[rows],
+        joined.take_clusters(rows, view.clusters),
         settings,
         weights,
     )

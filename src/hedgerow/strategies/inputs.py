@@ -74,6 +74,18 @@ class Joined:
         arranged[rows == ABSENT] = filler
         return arranged
 
+    def take_clusters(self, rows: Rows, seen: npt.NDArray[np.int32] | None) -> npt.NDArray[np.int32] | None:
+        """The clusters of these rows of the pool by the numbers that were given.
+
+        seen: the clusters as strategies see them, where large numbers are replaced. Those beyond int32 stay replaced.
+        """
+        if seen is None:
+            return None
+        places = self.rows["clusters"]
+        given = self.inputs["clusters"].data[rows if places is None else places[rows]]
+        beyond = len(given) > 0 and given.max() > np.iinfo(np.int32).max
+        return seen[rows] if beyond else given.astype(np.int32)
+
 
 @dataclass(frozen=True, eq=False)
 class Closed:
@@ -241,12 +253,20 @@ def find_labeled(
     labeled: Any, n: int, ids: Ids | None, *, id_column: str | None = None, ignore_unknown: bool = False
 ) -> tuple[Mask | None, int]:
     """(the labeled rows as a mask, or None; how many ids were ignored) from a mask, rows, a table, or files."""
+    if _is_column(labeled):
+        labeled = pool.as_vector(labeled, "labeled")
     if not _is_listing(labeled):
         return checks.labeled_mask(labeled, n), 0
     listing = pool.read_listing(labeled, "labeled", n, ids, id_column=id_column, partial=ignore_unknown)
     mask = np.zeros(n, np.bool_)
     mask[listing.rows] = True
     return mask, listing.unknown
+
+
+def _is_column(labeled: Any) -> bool:
+    """Whether it is a single column, such as a Series, which lists rows as an array does, rather than a table."""
+    is_arrow = hasattr(labeled, "__arrow_c_stream__")
+    return is_arrow and not hasattr(labeled, "columns") and not hasattr(labeled, "schema")
 
 
 def _is_listing(labeled: Any) -> bool:

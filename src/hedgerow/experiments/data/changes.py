@@ -84,7 +84,7 @@ def change_rows(dataset: Dataset, changes: Changes) -> Dataset:
     labels = np.asarray(dataset.labels, np.int64)
     wanted = len(labels) if changes.rows is None else changes.rows
     originals = wanted - round(changes.copies * wanted)
-    rows = draw_rows(labels, dataset.classes, changes.tail, originals, changes.rows is not None, rng)
+    rows = draw_rows(labels, changes.tail, originals, changes.rows is not None, rng)
     if len(rows) != originals:  # a tail leaves rows out, and rounds the frequencies of classes
         wanted = round(len(rows) / (1 - changes.copies))
     repeated = rng.choice(rows, wanted - len(rows))
@@ -99,21 +99,25 @@ def change_rows(dataset: Dataset, changes: Changes) -> Dataset:
     return replace(dataset, features=features[order], labels=mistake(kept, dataset.classes, changes.noise, rng))
 
 
-def draw_rows(labels: Rows, classes: int, tail: float, count: int, limited: bool, rng: np.random.Generator) -> Rows:
-    """Up to `count` rows whose classes are as frequent as the tail wants, the order of classes drawn at random."""
+def draw_rows(labels: Rows, tail: float, count: int, limited: bool, rng: np.random.Generator) -> Rows:
+    """Up to `count` rows whose classes are as frequent as the tail wants, the order of classes drawn at random.
+
+    Classes that the pool lacks, and the test set has, do not count.
+    """
+    if limited and count < 1:
+        raise InputError("[changes] leaves no row that is not a copy: use fewer copies, or more rows")
     if tail == 1 and not limited:
         return np.arange(len(labels))
     if tail == 1:
         if count > len(labels):
             raise InputError(f"[changes] asks for {count:,} rows without copies, but the pool has {len(labels):,}")
         return rng.choice(len(labels), count, replace=False)
-    shares = tail ** -(rng.permutation(classes) / max(1, classes - 1))
-    found = np.bincount(labels, minlength=classes)
+    present, found = np.unique(labels, return_counts=True)
+    shares = tail ** -(rng.permutation(len(present)) / max(1, len(present) - 1))
     most = min(float((found / shares).min()), count / float(shares.sum()))
     counts = np.maximum(1, np.round(most * shares)).astype(np.int64)
-    parts = [
-        rng.choice(np.flatnonzero(labels == one), min(counts[one], found[one]), replace=False) for one in range(classes)
-    ]
+    sizes = zip(present, np.minimum(counts, found), strict=True)
+    parts = [rng.choice(np.flatnonzero(labels == one), size, replace=False) for one, size in sizes]
     return np.concatenate(parts)
 
 

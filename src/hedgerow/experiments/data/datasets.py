@@ -60,8 +60,14 @@ class Dataset:
         checks.same_length({"features": len(self.features), "labels": len(self.labels)})
         checks.same_length({"test_features": len(self.test_features), "test_labels": len(self.test_labels)})
         for name, labels in (("labels", self.labels), ("test_labels", self.test_labels)):
-            if len(labels) == 0 or labels.min() < 0 or labels.max() >= self.classes:
-                raise InputError(f"{name} of {self.name} must be class numbers 0 to {self.classes - 1}, at least one")
+            numbers = np.asarray(labels)
+            if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) == 0:
+                raise InputError(
+                    f"{name} of {self.name} must be one class number per row, got {numbers.dtype} of shape "
+                    f"{numbers.shape}"
+                )
+            if numbers.min() < 0 or numbers.max() >= self.classes:
+                raise InputError(f"{name} of {self.name} must be class numbers 0 to {self.classes - 1}")
 
     @property
     def task(self) -> RowTask:
