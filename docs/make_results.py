@@ -56,7 +56,7 @@ RESULTS = HERE.parent / "experiments" / "results"
 OVERVIEW = HERE / "results.md"
 PAGES = HERE / "results"
 ORDER = (
-    "cifar10", "cifar100", "svhn", "ablation-badge", "ablation-clusters", "covtype", "sweep-digits",
+    "cifar10", "cifar100", "svhn", "ablation-badge", "ablation-clusters", "ablation-assign", "covtype", "sweep-digits",
     "wordlangs", "wordlangs-million", "wordlangs-typos", "wordlangs-distinct", "delicious", "bibtex", "tmc2007",
     "corel5k", "enron", "goemotions", "wordlangs-small", "cifar10-vgg16", "cifar100-vgg16", "svhn-vgg16",
 )  # fmt: skip

@@ -38,11 +38,16 @@ NOTHING = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class Clustering:
-    """How the pool is clustered; `method` and `metric` as in `hedgerow.cluster`."""
+    """How the pool is clustered; all but `average_size` as in `hedgerow.cluster`. join_by: only with "assign"."""
 
     average_size: float = 10.0
     method: str = "auto"
     metric: str = "cosine"
+    join_by: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Its settings, without those that do not apply."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -208,7 +213,7 @@ def cluster_pool(task: Task, state: State, how: Clustering) -> tuple[Clusters, f
     began = time.perf_counter()
     clusters = cluster(
         embeddings,
-        **asdict(how),
+        **how.describe(),
         subset=task.find_rows(state.picked) if how.method == "assign" else None,
         zeros="singletons",  # all units of a hidden layer of ReLUs may be zero for a row
         centroids=False,

@@ -15,7 +15,7 @@ import make_regimes
 import make_results
 from hedgerow.experiments import Arm, Dataset, Recipe, report_experiment, run_experiment
 from hedgerow.experiments.findings import OPPOSITE, Comparison, Findings, find_all, gather_family
-from hedgerow.experiments.pages import tabulate_claims
+from hedgerow.experiments.pages import name_method, tabulate_claims
 from hedgerow.experiments.recipes import list_recipes
 from hedgerow.experiments.records import read_summary
 from hedgerow.models import SklearnTrainer
@@ -60,6 +60,13 @@ def test_controls_that_a_recipe_has_itself_need_no_option() -> None:
     assert "--with-controls" not in make_results.describe_setting(result)
     result["recipe"]["strategies"].append({"name": "another", "control_of": "margin", "strategy": "Random()"})
     assert "--jobs 2 --with-controls" in make_results.describe_setting(result)
+
+
+def test_clusterings_are_named_by_how_rows_were_assigned() -> None:
+    made = {"method": "assign", "join_by": "centroid"}
+    assert name_method(made) == "assign by centroid"
+    assert name_method(made | {"join_by": "average"}) == "assign"
+    assert name_method({"method": "certified"}) == "certified"  # of a version without assignment
 
 
 def read_verdicts(page: str) -> dict[tuple[str, frozenset[str], str], set[str]]:

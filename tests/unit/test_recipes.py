@@ -1,5 +1,6 @@
 """Recipes: the shipped ones match the paper, and every mistake in a recipe is named."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def make_tables(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_shelf_holds_what_the_paper_and_its_ablations_need() -> None:
-    others = {"ablation-badge", "ablation-clusters", "covtype", "sweep-digits"}
+    others = {"ablation-badge", "ablation-clusters", "ablation-assign", "covtype", "sweep-digits"}
     assert {
         name for name in list_recipes() if not name.startswith("regimes-")
     } == PAPER | others | WORDS | CONTROLS | MULTILABEL
@@ -245,6 +246,33 @@ def test_the_papers_large_setting() -> None:
     table_2 = {"badge": 66, "coreset": 53, "margin": 71, "random": 52}
     assert hundred.reported_savings == {"cluster-margin": table_2}
     assert {arm.clusters.method for arm in hundred.strategies if "clusters" in arm.needs} == {"certified", "assign"}
+
+
+def test_assignment_with_batches_of_a_million() -> None:
+    million, assigned = load_recipe("wordlangs-million"), load_recipe("ablation-assign")
+    assert assigned.describe() | {key: million.describe()[key] for key in ("name", "baseline", "strategies")} == (
+        million.describe()
+    )
+    assert {arm.strategy for arm in assigned.strategies} == {million.strategies[0].strategy}
+    assert [(arm.clusters.method, arm.clusters.join_by) for arm in assigned.strategies] == [
+        ("certified", None),
+        ("assign", "centroid"),
+        ("assign", None),
+    ]
+
+
+def test_how_rows_are_assigned_to_clusters() -> None:
+    base = Clustering(5.0, "assign", "cosine", "centroid")
+    arm = {"strategy": "cluster-margin"}
+    assert read_arm(arm, base).clusters == base
+    assert read_arm(arm | {"clusters": {"average_size": 3}}, base).clusters == replace(base, average_size=3.0)
+    assert read_arm(arm | {"clusters": {"method": "exact"}}, base).clusters == Clustering(5.0, "exact")
+    assert "join_by" not in read_arm(arm, Clustering()).describe()["clusters"]  # as in runs before there was one
+    assert read_arm(arm, base).describe()["clusters"]["join_by"] == "centroid"
+    with pytest.raises(InputError, match=r"the clusters of 'cluster-margin': join_by goes with method='assign'"):
+        read_arm(arm | {"clusters": {"join_by": "centroid"}}, Clustering())
+    with pytest.raises(InputError, match=r"the clusters of 'cluster-margin': unknown join_by 'center'"):
+        read_arm(arm | {"clusters": {"method": "assign", "join_by": "center"}}, Clustering())
 
 
 def test_the_pool_without_copies_differs_in_nothing_else() -> None:

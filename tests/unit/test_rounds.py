@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hedgerow as hr
 from hedgerow.errors import InputError
 from hedgerow.rounds import EMPTY, Clustering, Plan, Round, State, Trial, choose, learn, restore
 from hedgerow.strategies import ClusterMargin
@@ -162,6 +163,20 @@ def test_the_pool_is_clustered_by_the_method_asked_for(method: str) -> None:
     clusters, _ = Trial(task, NearestMean(3), PLAN).cluster(Clustering(4, method))
     assert clusters.method == method
     assert clusters.average_size >= 4
+
+
+@pytest.mark.parametrize("join_by", ["average", "centroid"])
+def test_rows_join_clusters_of_the_seed_set_by_the_distance_asked_for(join_by: str) -> None:
+    task, _ = make_task()
+    trial = Trial(task, NearestMean(3), PLAN)
+    clusters, _ = trial.cluster(Clustering(4, "assign", "sqeuclidean", join_by))
+    state = trial.open_state()
+    expected = hr.cluster(
+        state.model.embeddings(task.features), average_size=4, metric="sqeuclidean", method="assign",
+        subset=state.picked, join_by=join_by,
+    )  # fmt: skip
+    assert clusters.join_by == join_by
+    np.testing.assert_array_equal(clusters.labels, expected.labels)
 
 
 def test_a_model_comes_back_from_the_rows_it_was_trained_on() -> None:

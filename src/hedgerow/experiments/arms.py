@@ -1,6 +1,6 @@
 """The arms of an experiment: strategies with their names in the results, and the clusters that they use."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.rounds import Clustering
@@ -33,7 +33,7 @@ class Arm:
         """Its settings in the types of JSON; only what applies."""
         settings: dict[str, Any] = {"name": self.name, "strategy": repr(self.strategy)}
         if "clusters" in self.needs:
-            settings["clusters"] = asdict(self.clusters)
+            settings["clusters"] = self.clusters.describe()
         if self.control_of:
             settings |= {"control_of": list(self.control_of), "lacks": self.lacks}
         return settings | ({"stream": self.stream} if self.stream else {})

@@ -69,6 +69,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
     **dict.fromkeys(("goemotions", "covtype"), OPEN_IMAGES),
     "sweep-digits": (*_above("cluster-margin, factor 10", "margin", "random"), *_above("margin", "random")),
     "ablation-badge": (Claim("badge, 10 partitions", "level", "badge, 1 partition"),),
+    "ablation-assign": (Claim("cluster-margin", "not above", "cluster-margin, assign by centroid"),),
     "ablation-clusters": (Claim("cluster-margin, certified", "not above", "cluster-margin, assign"),),
 }
 # Questions of ours: a strategy that visits clusters in turn, and the one that ranks or draws by the same margins.

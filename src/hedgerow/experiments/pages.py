@@ -299,7 +299,7 @@ def show_savings(held: Held, found: Findings) -> str:
 
 
 def show_seconds(held: Held, found: Findings) -> str:
-    made = [f"{one['method']}: {one['seconds']:.1f} s" for one in held.clusters]
+    made = [f"{name_method(one)}: {one['seconds']:.1f} s" for one in held.clusters]
     clusters = f" Clustering the pool, once per trial: {', '.join(made)}." if made else ""
     memory = (
         " Selection memory is the largest that a selection used beyond its inputs."
@@ -307,6 +307,11 @@ def show_seconds(held: Held, found: Findings) -> str:
         else ""
     )
     return f"{render_table(tabulate_seconds(found))}<p>Median wall-clock seconds per round.{memory}{clusters}</p>"
+
+
+def name_method(made: Mapping[str, Any]) -> str:
+    """The method of a clustering, with the distance by which rows were assigned if it is not the default."""
+    return f"{made['method']} by centroid" if made.get("join_by") == "centroid" else str(made["method"])
 
 
 def tabulate_points(points: Sequence[Point]) -> Rows:
@@ -440,7 +445,7 @@ def list_settings(held: Held) -> dict[str, str]:
         clusters = f", clusters: {show_options(arm['clusters'])}" if "clusters" in arm else ""
         control = f", control of {', '.join(arm['control_of'])}" if "control_of" in arm else ""
         settings[arm["name"]] = f"{arm['strategy']}{clusters}{control}"
-    reached = sorted({f"{one['method']}: {one['average_size']:.3f}" for one in held.clusters})
+    reached = sorted({f"{name_method(one)}: {one['average_size']:.3f}" for one in held.clusters})
     if reached:
         settings["average cluster sizes"] = "; ".join(reached)
     return settings | {"started on": show_options(held.machine)}

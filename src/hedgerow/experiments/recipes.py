@@ -19,7 +19,7 @@
     kind = "perceptron"
     [model.training]                # for networks: `models.Training`
     epochs = 20
-    [clusters]                      # average_size, method, metric: how the pool is clustered, once per trial
+    [clusters]                      # average_size, method, metric, join_by: how the pool is clustered, once per trial
     average_size = 1.25
     [[strategies]]                  # a strategy and its options; also a name, if two would have the same, and its own
     strategy = "cluster-margin"     # clusters = {...}, if they differ from those of the recipe
@@ -52,8 +52,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from hedgerow import checks
+from hedgerow.clustering import methods
 from hedgerow.clustering.hac import METRICS as DISTANCES
-from hedgerow.clustering.methods import METHODS
 from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import MODELS
 from hedgerow.experiments.arms import Arm
@@ -307,12 +307,20 @@ def _read_control(table: dict[str, Any], name: str) -> tuple[tuple[str, ...], st
 
 
 def read_clustering(table: Mapping[str, Any], otherwise: Clustering, where: str) -> Clustering:
-    """A table of clustering options; those that are missing are taken from `otherwise`."""
+    """A table of clustering options; those that are missing are taken from `otherwise`.
+
+    Another method leaves behind the `join_by` of the one before it.
+    """
     read_record(Clustering, table, where)
-    found = read_record(Clustering, asdict(otherwise) | dict(table), where)
-    checks.option(found.method, f"method in {where}", METHODS)
+    base = replace(otherwise, join_by=None) if "method" in table else otherwise
+    found = read_record(Clustering, base.describe() | dict(table), where)
+    checks.option(found.method, f"method in {where}", methods.METHODS)
     checks.option(found.metric, f"metric in {where}", DISTANCES)
     checks.real(found.average_size, f"average_size in {where}", least=1)
+    try:
+        methods.make(found.method, {"join_by": found.join_by})
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
     return found
 
 

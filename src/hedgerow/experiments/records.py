@@ -66,7 +66,8 @@ class Ledger:
         return self.name_seed(trial).parent / f"{name_slug(strategy)}-{batch_size}" / f"{number}.parquet"
 
     def name_clusters(self, trial: int, how: Clustering) -> Path:
-        return self.name_seed(trial).parent / f"clusters-{how.method}-{how.metric}-{how.average_size:g}.parquet"
+        settings = [how.method, how.metric, f"{how.average_size:g}", *([how.join_by] if how.join_by else [])]
+        return self.name_seed(trial).parent / f"clusters-{'-'.join(settings)}.parquet"
 
     def read_first(self, trial: int) -> Round | None:
         return self._read(self.name_seed(trial))
