@@ -174,7 +174,7 @@ def compare_means(unit: str, found: dict[str, dict[str, Regret]]) -> str:
     best = max(names, key=lambda name: means[name])
     ahead = "above" if means[OURS] > means[best] else "below"
     numbers = f"{show(means[OURS])} and {show(means[best])}"
-    return f"Over {unit} its mean regret is {ahead} that of the best baseline on average, `{best}`: {numbers}."
+    return f"Over {unit} its mean regret is {ahead} that of the baseline with the highest mean, `{best}`: {numbers}."
 
 
 def count_duels() -> str:

@@ -67,9 +67,9 @@ COMPARED = (
     "stochastic-margin", "badge", "coreset", "random",
 )  # fmt: skip
 SAVINGS = (
-    "Labels that the strategy in the row needs to reach the best mean score of the strategy in the column, in percent "
-    "of the labels at which the latter reaches it. A dash: never reached. These are ratios of mean curves, without "
-    "intervals."
+    "Labels that the strategy in the row needs to reach the best mean score of the strategy in the column, as a "
+    "percentage of the labels at which the latter reaches it. A dash: never reached. These are ratios of mean curves, "
+    "without intervals."
 )
 EARLIER = "These are results of an earlier version of the recipe"
 OPTION = re.compile(r"(\w+)=([^,)]+)")  # in the repr of a strategy
@@ -176,17 +176,18 @@ def explain_margins(_: Sequence[dict[str, Any]]) -> str:
         margins.setdefault(delta, []).append(metric.replace("_", " "))
     deltas = "; ".join(f"{delta:g} for {', '.join(names)}" for delta, names in margins.items())
     return f"""- **Equal within δ**: the interval of the difference lies between −δ and δ, even if it excludes zero. δ
-  is the same for all runs: {deltas}. It was set when the curves on these pages were known already, for the reason
-  that follows and not by their outcomes; for every later run it is stated in advance. A fifth of a point of accuracy
+  is the same for all runs: {deltas}. It was set after the curves on these pages were known, for the reason that
+  follows and not because of their outcomes; for every later run it is stated in advance. A fifth of a point of accuracy
   or average precision is too little to see in the paper's curves, whose claims are about gaps that can be seen.
 - **Better** or **worse**: otherwise, the interval excludes zero.
-- **Undecided**: neither. This is no evidence for equality, and confirms no claim.
+- **Undecided**: neither. This is no evidence for equality, and confirms no claim. In the text, a gain or a loss is
+  *decided* if its verdict is better or worse: significant after the correction, and not equal within δ.
 - **One trial**: there is no interval, so there is no verdict.
 
-Intervals are paired t intervals. The correction (Bonferroni) covers all comparisons of a recipe's page, of all its
+Intervals are paired t intervals. The correction (Bonferroni) covers all comparisons on a recipe's page, in all its
 tables and batch sizes: with m comparisons, each interval has a confidence of 1 − {SIGNIFICANCE:g}/m, and all of them
-hold jointly with {100 * (1 - SIGNIFICANCE):g} % confidence. Each page states its m. Over the pages together there is no
-further correction. With three trials only large differences can be decided in this way."""
+hold jointly with {100 * (1 - SIGNIFICANCE):g} % confidence. Each page states its m. There is no further
+correction across pages. With three trials only large differences can be decided in this way."""
 
 
 def list_missing(results: Sequence[dict[str, Any]]) -> str:

@@ -52,12 +52,12 @@ def both(label: str, level: str) -> list[Entry]:
     return [Entry(label, level, arm, SHORT[arm]) for arm in (TWO, PAIRS)]
 
 
-def factors(arm: str, values: tuple[str, ...]) -> list[Entry]:
-    """A strategy with several factors; 10 is its usual one."""
+def factors(arm: str, values: tuple[str, ...], level: str = "base", others: str = "choices") -> list[Entry]:
+    """A strategy with several factors; 10 is its usual one, the `others` have a level of their own."""
     return [
-        Entry(f"{value} k", "base", arm, SHORT[arm])
+        Entry(f"{value} k", level, arm, SHORT[arm])
         if value == "10"
-        else Entry(f"{value} k", "choices", f"{arm}, factor {value}", SHORT[arm])
+        else Entry(f"{value} k", others, f"{arm}, factor {value}", SHORT[arm])
         for value in values
     ]
 
@@ -72,6 +72,13 @@ AXES: dict[str, list[Entry]] = {
         *both("50 %, exact", "exact-heavy-50"),
         *both("80 %, exact", "exact-heavy-80"),
         *both("95 %, exact", "exact-heavy-95"),
+    ],
+    "copies-share": [
+        *both("1 %", "exact-80-share-1"), *both("6 %", "exact-heavy-80"), *both("25 %", "exact-80-share-25"),
+    ],
+    "copies-candidates": [
+        *factors(TWO, ("1.25", "3", "10"), "exact-heavy-80", "exact-80-choices"),
+        *factors(PAIRS, ("1.25", "2", "3", "5", "10"), "exact-heavy-80", "exact-80-choices"),
     ],
     "candidates": [*factors(TWO, ("1.25", "3", "10")), *factors(PAIRS, ("1.25", "2", "3", "5", "10"))],
     "row-margin": [
@@ -112,7 +119,7 @@ AXES: dict[str, list[Entry]] = {
         ),
     ],
 }  # fmt: skip
-FURTHER = ("choices", "sizes", "digits-clusters")  # the trials of "base" or "digits" with other strategies or clusters
+FURTHER = ("choices", "sizes", "digits-clusters", "exact-80-choices")  # the trials of another level, with other arms
 DRAWN = "cluster-margin-pairs, power 1"  # where it was run, its comparisons belong to the family too
 
 
@@ -247,9 +254,7 @@ def tabulate_axis(axis: str) -> str:
         row |= {f"labels, % of {other}": show_ratio(estimate_ratio(*pairs[other])) for other in OTHERS}
         row |= {f"area minus {other}": mark(compare(*pairs[other])) for other in OTHERS}
         rows.append(row)
-    figure = (
-        f"![Labels needed, in percent of those of margin, random and shuffled clusters](figures/savings-{axis}.svg)"
-    )
+    figure = f"![Labels needed, as % of those of margin, random and shuffled clusters](figures/savings-{axis}.svg)"
     return f"{figure}\n\n{table(rows)}" if rows else "Not run yet."
 
 
@@ -347,8 +352,8 @@ def describe_family() -> str:
     return (
         f"{len(levels())} levels, {span} trials each (the seeds are the numbers of the trials), {family.comparisons} "
         f"comparisons of areas: each interval has {100 * family.confidence:.3f} % confidence, so that all hold jointly "
-        f"with 95 % (Bonferroni). Verdicts: {counts}. Bold: better or worse. With an equals sign: equal within "
-        f"{family.equivalence:g}. Plain: undecided. Intervals of label ratios are 95 % each, not corrected, "
+        f"with 95 % (Bonferroni). Verdicts: {counts}. Bold: better or worse (decided). With an equals sign: equal "
+        f"within {family.equivalence:g}. Plain: undecided. Intervals of label ratios are 95 % each, not corrected, "
         "and with so few trials too narrow rather than too wide. "
         f"Measured on {where['date']}, {where['cores']} cores, commit `{where['commit']}`."
     )

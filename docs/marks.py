@@ -10,7 +10,8 @@ bytes to MiB or GiB, shares to %), and the number of decimals and the sign stay 
 
 Places of an experiment are RECIPE/BATCH/STRATEGY/WHAT, where WHAT is `area`, `first round` or `last round` (the
 difference from the baseline), the same with ` minus CONTROL` (the difference from a control of the strategy),
-`reaches OTHER` (the labels needed to reach the best score of OTHER, as a share), or `select_seconds` and its like.
+`reaches OTHER` (the labels needed to reach the best score of OTHER, as a share), `at N` (the mean score with N labels),
+or `select_seconds` and its like.
 With `reported` for BATCH, `reaches OTHER` is what the paper reports.
 
 Places of a study of `hedgerow theory` are "theory/TABLE: COLUMN; VALUE; ...", in the one row of the summary that has
@@ -85,12 +86,16 @@ def find_experiment(place: str) -> float:
     if other != what:
         (share,) = (one["share"] for one in found["savings"] if (one["strategy"], one["other"]) == (strategy, other))
         return float(share)
+    if what.startswith("at "):
+        wanted = (strategy, int(what.removeprefix("at ")))
+        (mean,) = (one["mean"] for one in found["points"] if (one["strategy"], one["labeled"]) == wanted)
+        return float(mean)
     if what.endswith("_seconds"):
         return float(found["seconds"][strategy][what])
     of, _, control = what.partition(" minus ")
-    wanted = (strategy, control or result["recipe"]["baseline"], of)
+    compared_with = (strategy, control or result["recipe"]["baseline"], of)
     compared = found["credits" if control else "comparisons"]
-    (mean,) = (one["mean"] for one in compared if (one["strategy"], one["baseline"], one["of"]) == wanted)
+    (mean,) = (one["mean"] for one in compared if (one["strategy"], one["baseline"], one["of"]) == compared_with)
     return float(mean)
 
 

@@ -32,7 +32,7 @@ from hedgerow.experiments.data.datasets import Digits, load_redundant_digits
 from hedgerow.experiments.data.multilabel import load_mulan
 from hedgerow.experiments.data.variants import ImagePairs, VariedWords
 from hedgerow.experiments.ngrams import GramTraining, sigmoid
-from hedgerow.experiments.records import Held, Ledger
+from hedgerow.experiments.records import Held, Ledger, join_tables
 from hedgerow.experiments.runs import describe_machine
 from hedgerow.models import Training
 from hedgerow.models.protocol import draw_walk
@@ -259,19 +259,25 @@ def load_delicious(dataset: None, data: Path | None, cache: Path) -> MultiLabel:
 
 
 WORDS = VariedWords()
+EXACT = replace(WORDS, copies=0.8, misspelled=False)
 AS_IN_THE_PAPER = replace(MODEL, start="previous", training=GramTraining(steps=200, schedule="constant"))
 LINEAR = {"model": None, "linear": True, "arms": (*CORE, *DRAWN)}
 SMALL = (3_500, 700, 4)  # delicious has 12,884 rows in its pool
 IMAGES = (3_000, 480, 4)
 DIGITS = Level(
     Digits(), BY_ROWS, (100, 1_000, 4), metric="accuracy",
-    model=Perceptron((128, 64), training=Training(steps=600, minibatch=128, learning_rate=1e-3)),
+    model=Perceptron(
+        (128, 64), training=Training(steps=1_200, minibatch=128, learning_rate=1e-2, schedule="one-cycle")
+    ),
 )  # fmt: skip
 LEVELS: dict[str, Level] = {
     "base": Level(WORDS, (*CORE, *DRAWN)),
     "exact-heavy-95": Level(replace(WORDS, copies=0.95, misspelled=False), (*CORE, *DRAWN)),
     "copies-heavy-95": Level(replace(WORDS, copies=0.95), (*CORE, *DRAWN)),
-    "exact-heavy-80": Level(replace(WORDS, copies=0.8, misspelled=False)),
+    "exact-heavy-80": Level(EXACT),
+    "exact-80-choices": Level(EXACT, (*BASELINES, *CANDIDATES)),  # the trials of exact-heavy-80, other arms
+    "exact-80-share-1": Level(EXACT, sizes=(SEED_SIZE, 300, 4)),
+    "exact-80-share-25": Level(EXACT, sizes=(SEED_SIZE, 7_500, 4)),
     "copies-heavy-80": Level(replace(WORDS, copies=0.8)),
     "digits": DIGITS,
     "digits-clusters": DIGITS,  # the trials of digits, other clusters
@@ -438,15 +444,16 @@ def summarize(held: Held, task: Any) -> dict[str, Any]:
 
 def write_results(scratch: Path) -> None:
     """experiments/savings.json from the summaries in the scratch folder, and what it has with more trials."""
-    held = json.loads(RESULTS.read_text())["levels"]
-    levels = {}
+    stored = json.loads(RESULTS.read_text())
+    held, levels = stored["levels"], {}
     for name in LEVELS:
         path = scratch / name / "summary.json"
         found = [json.loads(path.read_text())] if path.is_file() else []
         found += [held[name]] if name in held else []
         if found:
             levels[name] = max(found, key=lambda summary: int(summary["trials"]))
-    RESULTS.write_text(json.dumps({"machine": describe_machine(), "levels": levels}) + "\n")
+    machine = join_tables(stored["machine"], describe_machine())
+    RESULTS.write_text(json.dumps({"machine": machine, "levels": levels}) + "\n")
 
 
 def main() -> None:

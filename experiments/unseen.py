@@ -29,13 +29,14 @@ from hedgerow.advice import give_advice
 from hedgerow.advice.measuring import Question, measure
 from hedgerow.advice.rules import BEYOND_CHANCE, LARGE_BATCH, NEAR_COPIES
 from hedgerow.experiments import Arm, Recipe, run_experiment
-from hedgerow.experiments.architectures import NGrams
+from hedgerow.experiments.architectures import NGrams, Perceptron
 from hedgerow.experiments.data.datasets import Covtype, Images
 from hedgerow.experiments.data.multilabel import GoEmotions, Mulan
 from hedgerow.experiments.data.variants import ImagePairs, WithCopies
 from hedgerow.experiments.ngrams import GramTraining
 from hedgerow.experiments.records import Ledger
 from hedgerow.experiments.runs import describe_machine
+from hedgerow.models import Training
 from hedgerow.pairs import ShuffledClusterMarginPairs
 from hedgerow.rounds import Trial
 from hedgerow.strategies import ShuffledClusterMargin
@@ -101,7 +102,8 @@ COMMENTS = NGrams(
     width=32, hidden=64, spread=1.0, start="first",
     training=GramTraining(epochs=4, minibatch=200, learning_rate=0.1, schedule="linear"),
 )  # fmt: skip
-ROWS = {"sizes": DIGITS.sizes, "model": DIGITS.model, "arms": ROW_ARMS, "metric": "accuracy"}
+NETWORK = Perceptron((128, 64), training=Training(steps=600, minibatch=128, learning_rate=1e-3))  # that of the demo
+ROWS = {"sizes": DIGITS.sizes, "model": NETWORK, "arms": ROW_ARMS, "metric": "accuracy"}
 KINDS = {
     "tmc2007": Kind(Source(Mulan("tmc2007_500"), scaled=True), 20_000, SMALL),
     "delicious": Kind(Source(Mulan("delicious"), scaled=True), 12_000, SMALL),

@@ -105,7 +105,7 @@ def list_options(rule: Rule, measured: Measurements) -> Mapping[str, Any]:
 
 SWEEP, BY_CLUSTERS = "results/sweep-digits.md#by-batch-size", "savings.md#rows"
 SAVINGS = "savings.md#copies"
-UNSEEN = "advise.md#on-pools-that-it-was-not-made-from"
+UNSEEN = "advise.md#on-other-pools"
 REGIMES = "regimes.md#regrets"
 FEW_LABELS = ("results/bibtex.md", "results/corel5k.md", "results/delicious.md")
 
@@ -157,7 +157,7 @@ RULES = (
         ROWS,
         (FEW, HAS_CLUSTERS),
         "hedge",
-        "With one and two labels per class hedge was ahead of random, and nothing was shown to be ahead of it.",
+        "With one or two labels per class, hedge was ahead of random, and nothing was shown to be ahead of it.",
         (REGIMES,),
         decided=True,
     ),
@@ -166,8 +166,8 @@ RULES = (
         ROWS,
         (FEW,),
         "margin",
-        "With one label per class margin was ahead of random on digits; with two, and batches of ten times the labels, "
-        "that was not decided.",
+        "With one label per class, margin was ahead of random on digits; with two, and batches ten times the labels so "
+        "far, this is undecided.",
         (REGIMES,),
     ),
     Rule(
@@ -225,8 +225,8 @@ RULES = (
         ROWS,
         (HAS_CLUSTERS, LARGE_BATCH),
         "hedge",
-        "With batches of ten times the labels hedge was ahead of margin on digits and on Covertype. Not all of that is "
-        "due to the clusters: it draws by margins, instead of taking the lowest.",
+        "With batches ten times the labels so far, hedge was ahead of margin on digits and on Covertype. Not all of "
+        "that is due to the clusters: hedge draws rows by margin, instead of taking the lowest margins.",
         (REGIMES,),
         decided=True,
     ),
@@ -266,7 +266,7 @@ RULES = (
         (BEYOND_CHANCE,),
         "cluster-margin-pairs",
         "Where margin batches were full of near-copies, clusters over pairs were ahead of margin and of random, and of "
-        "shuffled clusters too, except on one pool, where that is undecided. Other factors than 10 were not run there.",
+        "shuffled clusters too, except on one pool, where that is undecided. Factors other than 10 were not run there.",
         (SAVINGS, "savings.md#annotated-classes", UNSEEN),
         options={"margin_factor": 10.0},
         decided=True,
@@ -279,7 +279,7 @@ RULES = (
             Condition("batch_to_labels", ">=", 1.25, "tmc2007 1.25, wordlangs-distinct 2; undecided there at 0.4"),
         ),
         "stochastic-margin",
-        "A draw by margins was ahead of the lowest margins.",
+        "stochastic-margin was ahead of margin.",
         ("results/tmc2007.md", "results/wordlangs-distinct.md"),
         options={"power": 1.0},
         decided=True,
@@ -302,8 +302,8 @@ RULES = (
         PAIRS,
         (),
         "stochastic-margin",
-        "Which strategy is best here was not decided. In our recipes a draw by margins was behind the lowest margins "
-        "nowhere, and ahead on six pools of pairs; in smaller runs it was behind on comments without copies.",
+        "Which strategy is best here is undecided. In our recipes stochastic-margin was nowhere behind margin, and "
+        "ahead of it on six pools of pairs; in smaller runs it was behind on comments without copies.",
         ("results.md#overview", UNSEEN),
         options={"power": 1.0},
     ),
@@ -315,8 +315,8 @@ NOTES = (
         ROWS,
         (HAS_CLUSTERS,),
         None,
-        "A margin factor of 10, the default of cluster-margin, was ahead of margin over the whole curve nowhere, and "
-        "behind after the fourth batch of 1,000 and of 3,000.",
+        "A margin factor of 10, the default of cluster-margin, was nowhere ahead of margin over the whole curve, and "
+        "was behind it after the fourth batch of 1,000 and of 3,000.",
         (SWEEP,),
     ),
     Rule(
@@ -335,8 +335,8 @@ NOTES = (
             Condition("batch_to_labels", "<", 6, "digits-1 has 1; digits-large, where typiclust was far behind, 10"),
         ),
         None,
-        "With one label per class and small batches, typiclust and uherding are worth a comparison if the embeddings "
-        "are good: undecided, but the highest means on digits.",
+        "With one label per class and small batches, typiclust and uherding are worth comparing if the embeddings are "
+        "good: undecided, but they had the highest means on digits.",
         (REGIMES,),
     ),
     Rule(
@@ -381,7 +381,7 @@ NOTES = (
         ROWS,
         (Condition("unasked_classes", ">=", 1, "one class is enough"),),
         None,
-        "The margin batch has no row for which some of the classes are among the two most likely ones.",
+        "Some classes are not among the two most likely classes of any row in the margin batch.",
         (),
     ),
 )

@@ -164,7 +164,7 @@ def _list_facts(measured: Measurements) -> Iterator[str]:
         yield _fact("clusters", f"{size}; agreement of margins {agreement}")
     if measured.close_distance is not None:
         near = f"{measured.close_distance:.3g} between two rows of a cluster, {measured.usual_distance:.3g} of the pool"
-        compared = f"picks up to the former apart are close ({measured.close_count:,} compared with all)"
+        compared = f"picks no farther apart than the former are close ({measured.close_count:,} compared with all)"
         yield _fact("distances", f"{near} (medians); {compared}")
     if measured.calibration is not None:
         yield from _describe_calibration(measured)
@@ -175,7 +175,7 @@ def _describe_classes(measured: Measurements) -> str:
     if measured.labels_per_class is not None:
         text += f", {show_value('', measured.labels_per_class)} labels per class"
     if measured.fewest_labels is not None:
-        kind = "labels" if measured.unit == "row" else "answers yes"
+        kind = "labels" if measured.unit == "row" else "yes answers"
         text += f"; the rarest has {measured.fewest_labels:,}, {measured.classes_without_labels:,} have no {kind}"
     return text
 
@@ -187,7 +187,7 @@ def _describe_calibration(measured: Measurements) -> Iterator[str]:
     where = f"{found.count:,} {kind}{measured.unit}s" + (" of the holdout" if found.source == "holdout" else "")
     yield _fact("calibration", f"error {found.error:.3f}, accuracy {found.accuracy:.3f}, on {where}")
     if found.source == "labeled":
-        yield _fact("", "a model looks better than it is on what it was trained on: use a holdout (--holdout)")
+        yield _fact("", "on its training data, a model looks better than it is: use a holdout (--holdout)")
 
 
 def _fact(name: str, text: str) -> str:

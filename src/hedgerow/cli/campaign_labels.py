@@ -88,7 +88,7 @@ def _report_export(done: "Exported", what: str, as_json: bool) -> None:
 
 def spread(
     folder: Folder,
-    purity: Annotated[str, typer.Option(help="Share of a cluster's labels that must agree, as 95% or 0.95.")] = "0.95",
+    purity: Annotated[str, typer.Option(help="Share of a cluster's labels that must agree: 95% or 0.95.")] = "0.95",
     least: Annotated[int, typer.Option(help="Number of labels that a cluster must have.")] = 3,
     max_error: Annotated[
         str, typer.Option(help="Largest error: the 95% interval of the holdout's error must end below it.")

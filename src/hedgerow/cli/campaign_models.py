@@ -56,7 +56,7 @@ def show_curve(folder: Folder, database: Database = None, as_json: Json = False)
 def stop(
     folder: Folder,
     least_gain: Annotated[
-        float, typer.Option(help="Gain on the holdout per batch that is worth its labels, as 0.005 for half a point.")
+        float, typer.Option(help="Gain on the holdout per batch that is worth its labels: 0.005 is half a point.")
     ] = 0.005,
     batch: Annotated[int | None, typer.Option(help="Labels of the next batch. Default: as many as the last.")] = None,
     seed: Seed = 0,
@@ -65,7 +65,7 @@ def stop(
 ) -> None:
     """Advise whether to stop labeling: what each rule says, with its figure, threshold and source.
 
-    The rules that read the holdout decide, because only they are unbiased; and the budget, if there is one.
+    The rules that read the holdout decide, because only they are unbiased; so does the budget, if there is one.
     """
     with open_campaign(folder, database) as campaign:
         advice = campaign.stop_advice(least_gain=least_gain, batch=batch, seed=seed)

@@ -75,7 +75,7 @@ def _rank(one: Mapping[str, Any]) -> float:
 def gold(
     folder: Folder,
     share: Annotated[
-        str | None, typer.Option(help="Share of each person's tasks, as 3% or 0.03; 0 switches it off. Default: 3%.")
+        str | None, typer.Option(help="Share of each person's tasks, 3% or 0.03; 0 switches it off. Default: 3%.")
     ] = None,
     threshold: Annotated[
         float | None, typer.Option(help="People whose accuracy is surely below it are flagged. Default: 0.7.")
@@ -85,7 +85,7 @@ def gold(
 ) -> None:
     """Show how gold questions are asked; with options, change it.
 
-    Gold are rows of the holdout on which two people agree, or which an expert decided. They look like other tasks.
+    Gold questions are rows of the holdout on which two people agree or an expert decided. They look like other tasks.
     """
     with open_campaign(folder, database) as campaign:
         if share is None and threshold is None:

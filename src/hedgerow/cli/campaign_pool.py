@@ -164,7 +164,7 @@ def split_class(
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Split a class into new ones: answers that name it say nothing any more."""
+    """Split a class into new ones: answers that name it no longer count."""
     with open_campaign(folder, database) as campaign:
         batch = campaign.split_class(old, parts, relabel=relabel, answers=answers)
     again = f"; batch {batch} asks again" if batch is not None else "; nothing is to be asked again" if relabel else ""
@@ -179,7 +179,7 @@ def relabel_class(
     database: Database = None,
     as_json: Json = False,
 ) -> None:
-    """Reserve what a class that was split leaves open as a batch, to be asked again."""
+    """Reserve as a batch, to be asked again, what the split of a class left without a label."""
     with open_campaign(folder, database) as campaign:
         number = campaign.relabel(name, answers=answers, over_budget=over_budget)
         size = next(one["size"] for one in campaign.status().batches if one["id"] == number)

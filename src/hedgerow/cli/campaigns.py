@@ -19,7 +19,7 @@ Database = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="PostgreSQL database, as postgresql://user@host/name, or in the variable HEDGEROW_DATABASE. "
+        help="PostgreSQL database, e.g. postgresql://user@host/name, or in the variable HEDGEROW_DATABASE. "
         "Default: SQLite, in the folder.",
     ),
 ]
@@ -78,7 +78,7 @@ def init(
 ) -> None:
     """Begin a campaign: register a pool, cluster it, draw the holdout.
 
-    Run again with the same arguments after an interruption, it continues.
+    Run the command again with the same arguments to resume after an interruption.
     """
     from hedgerow.campaign.campaign import Campaign
 
@@ -142,7 +142,7 @@ def predict(
         typer.Option("--keep/--no-keep", help="Keep all probabilities (for badge, entropy). Default: up to 1 GiB."),
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="A known figure, as accuracy=0.81; can be given several times.")
+        list[str] | None, typer.Option(help="A known metric, e.g. accuracy=0.81; can be given several times.")
     ] = None,
     column: Annotated[str | None, typer.Option(help="Column with the predictions.")] = None,
     database: Database = None,
@@ -190,7 +190,7 @@ def next_batch(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Model version. Default: the newest.")] = None,
     answers: Annotated[int, typer.Option(help="Number of people who answer each task.")] = 1,
-    double: Annotated[str, typer.Option(help="Share of the tasks that two people answer, as 10% or 0.1.")] = "0",
+    double: Annotated[str, typer.Option(help="Share of the tasks that two people answer: 10% or 0.1.")] = "0",
     allow_short: Annotated[
         bool, typer.Option("--allow-short", help="Take what is left if there is less, instead of an error.")
     ] = False,

@@ -38,21 +38,21 @@ def desk(
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate, to be reached by https.")] = None,
     tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Key of the certificate.")] = None,
-    root_path: Annotated[str, typer.Option(metavar="PATH", help="Path under which a proxy offers the desk.")] = "",
+    root_path: Annotated[str, typer.Option(metavar="PATH", help="Path under which a proxy serves the desk.")] = "",
     allow_hosts: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", metavar="NAME", help="Name by which browsers reach the desk, as of a proxy."),
+        typer.Option("--allow-host", metavar="NAME", help="Name by which browsers reach the desk, e.g. a proxy's."),
     ] = None,
     media_hosts: Annotated[
         list[str] | None,
         typer.Option("--media-host", metavar="NAME", help="Host from which browsers may load https examples."),
     ] = None,
     new_links: Annotated[
-        bool, typer.Option("--new-links", help="Make the personal links anew; the old ones end.")
+        bool, typer.Option("--new-links", help="Make new personal links; the old ones stop working.")
     ] = False,
     template: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="HTML with {{column}} in it, as which examples are shown."),
+        typer.Option(metavar="FILE", help="HTML template of an example, with {{column}} for a column's value."),
     ] = None,
     fields: Annotated[
         Path | None,
@@ -64,7 +64,7 @@ def desk(
     """Label in a browser: one example, one key.
 
     Prints a link that works once, and opens it. The desk can be reached from this machine only, unless --host says
-    otherwise. Ctrl+C stops it; every answer is in the campaign, or in the browser until it is back.
+    otherwise. Ctrl+C stops it; answers not yet in the campaign stay in the browser until the desk is back.
     """
     from hedgerow.desk import serve
 

@@ -16,8 +16,8 @@ Encoder = Annotated[
     typer.Option(
         metavar="NAME",
         help="tfidf (texts, the default; any language), minilm (texts in English), efficientnet-lite0 (images, the "
-        "default), or MODULE:FUNCTION of your own: a list of texts or paths in, an array out. For rows that a campaign "
-        "grows by: the FILE.encoder.npz that tfidf wrote for the first ones.",
+        "default), or MODULE:FUNCTION of your own: a list of texts or paths in, an array out. For rows added to a "
+        "campaign: the FILE.encoder.npz that tfidf wrote for its first rows.",
     ),
 ]
 Engine = Annotated[
@@ -28,7 +28,7 @@ Engine = Annotated[
     ),
 ]
 Column = Annotated[
-    str | None, typer.Option(help="Column with the texts or the paths of images, if it is not found by itself.")
+    str | None, typer.Option(help="Column with the texts or the paths of images, if it is not found automatically.")
 ]
 
 
@@ -46,8 +46,8 @@ def embed(
     """Embed a folder of images or a table of texts, on this machine: nothing is uploaded or downloaded.
 
     Beside FILE.npy there are FILE.rows.parquet, with ids and contents in the order of the embeddings, and
-    FILE.rejects.jsonl, if some rows cannot be used; by tfidf also FILE.encoder.npz, what it learned. Run again after an
-    interruption, it continues.
+    FILE.rejects.jsonl, if some rows cannot be used; by tfidf also FILE.encoder.npz, what it learned. Run the command
+    again to resume after an interruption.
     """
     from hedgerow.encoders import embed as embed_source
     from hedgerow.encoders.embedding import AUTO

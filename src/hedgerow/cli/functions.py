@@ -13,7 +13,7 @@ from hedgerow.cli.selection import FORMS
 def apply(
     function: Annotated[
         str,
-        typer.Argument(metavar="MODULE:FUNCTION", help="Called with rows as an array; returns an array of as many."),
+        typer.Argument(metavar="MODULE:FUNCTION", help="Takes an array of rows; returns an array with as many rows."),
     ],
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"The rows: {FORMS}.")],
     out: Annotated[

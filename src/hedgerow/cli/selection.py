@@ -218,8 +218,8 @@ def select(
         typer.Option(
             metavar="NAME",
             help=f"{', '.join(STRATEGY_NAMES[:-1])} or {STRATEGY_NAMES[-1]}. With --pairs also "
-            f"{', '.join(PAIR_STRATEGY_NAMES)}, but not entropy and least-confidence. Default: hedge; with --pairs "
-            "stochastic-margin.",
+            f"{', '.join(PAIR_STRATEGY_NAMES)}, but not entropy, least-confidence, typiclust, probcover, maxherding "
+            "or uherding. Default: hedge; with --pairs stochastic-margin.",
             autocompletion=lambda: [*STRATEGY_NAMES, *PAIR_STRATEGY_NAMES],
         ),
     ] = None,
@@ -227,8 +227,8 @@ def select(
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="What is labeled already; can be given several times. hedge trusts the predictions by how much that "
-            "is. .parquet, .csv or .jsonl with a column id or "
+            help="What is labeled already; can be given several times. The more there is, the more hedge trusts the "
+            "predictions. A .parquet, .csv or .jsonl file with a column id or "
             "row (such as an earlier batch); .npy or .txt of ids or rows. With --pairs: with the columns of that "
             "file, or .npy of positions in it.",
         ),

@@ -61,7 +61,7 @@ def start(
 ) -> None:
     """Start labeling what you have: embed it, cluster it, reserve the first batch, open the desk.
 
-    Everything is kept in one folder. Run again, also after an interruption, it continues. Nothing is uploaded.
+    Everything is kept in one folder. Run the command again to resume, also after an interruption. Nothing is uploaded.
     """
     from hedgerow.encoders.embedding import AUTO
     from hedgerow.starting import start as start_campaign

@@ -3,8 +3,8 @@
 A claim says that one strategy is above another, level with it, or not above it, for the area under the learning curve.
 The lists are complete for the text of sections 3.2, 3.3 and the appendix, whichever way a claim points:
 
-- 3.2 (Open Images): Cluster-Margin outperforms all methods; margin outperforms BADGE and CoreSet; all methods improve
-  on random.
+- 3.2 (Open Images): Cluster-Margin outperforms all methods; margin outperforms BADGE and CoreSet, apart from the final
+  rounds with batches of a million, which is no claim about the whole curve; all methods improve on random.
 - 3.3: Cluster-Margin outperforms all methods on CIFAR-10 and CIFAR-100, and is similar to margin and above the others
   on SVHN; BADGE is close to margin, except on SVHN, where margin is above; CoreSet does not go beyond random.
 - Appendix: BADGE with one and with ten partitions is comparable; clusters assigned from the seed set are at least as

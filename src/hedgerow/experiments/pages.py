@@ -256,7 +256,9 @@ def explain_training(recipe: Mapping[str, Any], checks: Sequence[TrainingCheck])
     trials = " and ".join(map(str, sorted({one.difference.trials for one in checks})))
     start = (recipe["model"] or {}).get("start", "previous")
     same = (
-        " Every round of this recipe starts from the first model, so the two differ in their random numbers alone."
+        " Every round of this recipe starts from the first model, so the two differ in their random numbers alone: the "
+        "check says nothing about too much or too little training, for which the settings were chosen on rows of the "
+        "pool that were held out."
         if start == "first"
         else ""
     )
@@ -291,7 +293,7 @@ def show_savings(held: Held, found: Findings) -> str:
     reported = held.recipe["reported_savings"]
     return (
         f"{render_table(tabulate_savings(found, reported))}<p>The labels that the strategy of the row needs to reach "
-        "the best mean score of the strategy of the column, in percent of the labels that the latter had at that "
+        "the best mean score of the strategy of the column, as a percentage of those that the latter had at that "
         "score: below 100 % it saves labels. A dash means that it never reached it."
         f"{note_seed_best(found)}"
         f"{' Rows marked as reported are the published numbers that this recipe reproduces.' if reported else ''}</p>"

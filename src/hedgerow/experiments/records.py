@@ -323,7 +323,7 @@ def join_runs(runs: Sequence[Held]) -> Held:
             )
         first = replace(
             first,
-            machine=_join_tables(first.machine, other.machine),
+            machine=join_tables(first.machine, other.machine),
             rounds={size: (*several, *other.rounds[size]) for size, several in first.rounds.items()},
             clusters=(*first.clusters, *other.clusters),
             unfinished=tuple(sorted({*first.unfinished, *other.unfinished} - {*first.numbers, *other.numbers})),
@@ -363,12 +363,13 @@ def _name_changes(one: Held, other: Held) -> str:
     return f"{', '.join(key for key in ours if ours[key] != theirs.get(key))} of {ours['name']} differ"
 
 
-def _join_tables(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def join_tables(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """One table, with both values where they differ."""
     joined = {}
     for key in (*one, *(key for key in other if key not in one)):
         ours, theirs = one.get(key), other.get(key)
-        joined[key] = ours if ours == theirs else f"{ours} and {theirs}"
+        known = ours == theirs or str(theirs) in str(ours).split(" and ")
+        joined[key] = ours if known else f"{ours} and {theirs}"
     return joined
 
 
