@@ -185,7 +185,8 @@ def count_duels() -> str:
         control = [name for name, controlled in of["controls"].items() if OURS in controlled]
         for name in [*list_baselines(of), *control]:
             duels.setdefault(name, {})[cell] = summarize(areas[OURS] - areas[name])
-    confidence = 1 - (1 - CONFIDENCE) / sum(map(len, duels.values()))
+    comparisons = sum(map(len, duels.values()))
+    confidence = 1 - (1 - CONFIDENCE) / comparisons
     rows = []
     for name, cells in duels.items():
         reach = {cell: of.reach(confidence) for cell, of in cells.items()}
@@ -199,7 +200,7 @@ def count_duels() -> str:
                 "worse": ", ".join([f"{len(worse)} of {len(cells)}", *(f"`{cell}`" for cell in worse)]),
             }
         )
-    return table(rows)
+    return f"{comparisons} comparisons, each interval with {100 * confidence:.3f} % confidence:\n\n{table(rows)}"
 
 
 def list_cells() -> str:

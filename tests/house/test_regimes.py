@@ -89,6 +89,6 @@ def test_duels_count_cells_by_intervals_that_hold_jointly(monkeypatch: pytest.Mo
         "two": make_cell({"hedge": [0.30, 0.32, 0.30, 0.30], "hedge, again": near, "margin": near, "random": far}),
     }
     monkeypatch.setattr(make_regimes, "load", lambda: cells)
-    margin, random = make_regimes.count_duels().splitlines()[2:]
+    margin, random = make_regimes.count_duels().splitlines()[4:]
     assert margin == "| margin | +25 | 1 of 2 | 1 of 2, `two` |"
     assert random == "| random | +25 | 0 of 2 | 0 of 2 |"
