@@ -27,14 +27,14 @@ from savings import CLUSTERS, DIGITS, IMAGES, SMALL, LinearPairs, compress_image
 import hedgerow as hr
 from hedgerow.advice import give_advice
 from hedgerow.advice.measuring import Question, measure
-from hedgerow.advice.rules import BEYOND_CHANCE, LARGE_BATCH, NEAR_COPIES
+from hedgerow.advice.rules import BEYOND_CHANCE, FULL_OF_COPIES, LARGE_BATCH, NEAR_COPIES
 from hedgerow.experiments import Arm, Recipe, run_experiment
 from hedgerow.experiments.architectures import NGrams, Perceptron
 from hedgerow.experiments.data.datasets import Covtype, Images
 from hedgerow.experiments.data.multilabel import GoEmotions, Mulan
 from hedgerow.experiments.data.variants import ImagePairs, WithCopies
 from hedgerow.experiments.ngrams import GramTraining
-from hedgerow.experiments.records import Ledger
+from hedgerow.experiments.records import Ledger, join_tables
 from hedgerow.experiments.runs import describe_machine
 from hedgerow.models import Training
 from hedgerow.pairs import ShuffledClusterMarginPairs
@@ -102,6 +102,7 @@ COMMENTS = NGrams(
     width=32, hidden=64, spread=1.0, start="first",
     training=GramTraining(epochs=4, minibatch=200, learning_rate=0.1, schedule="linear"),
 )  # fmt: skip
+SEED_SIZE = 1_000
 NETWORK = Perceptron((128, 64), training=Training(steps=600, minibatch=128, learning_rate=1e-3))  # that of the demo
 ROWS = {"sizes": DIGITS.sizes, "model": NETWORK, "arms": ROW_ARMS, "metric": "accuracy"}
 KINDS = {
@@ -114,6 +115,13 @@ KINDS = {
     "cifar10": Kind(Source(Images("cifar10", "efficientnet-lite0", side=64)), 24_000, **ROWS),
 }
 POOLS = {f"{name}, {copies}": (kind, *how) for name, kind in KINDS.items() for copies, how in COPIES.items()}
+# Rows once more, with as many labels before the first batch as it has. These runs were added after the others.
+POOLS |= {
+    f"{name}, {copies}, {SEED_SIZE:,} labels": (replace(kind, sizes=(SEED_SIZE, 1_000, 4)), *how)
+    for name, kind in KINDS.items()
+    if kind.arms is ROW_ARMS
+    for copies, how in COPIES.items()
+}
 
 
 def run_pool(name: str, trials: int, scratch: Path, data: Path) -> dict[str, Any]:
@@ -145,25 +153,26 @@ def ask_advice(task: Any, trainer: Any, recipe: Recipe, folder: Path) -> dict[st
     question = Question(batch_size, sources, labeled=state.picked, labels=state.labels)
     measured = measure(question, lambda phase, share: None)
     advice = give_advice(measured)
-    conditions = (BEYOND_CHANCE,) if task.unit == "pair" else (*NEAR_COPIES, LARGE_BATCH)
+    kinds = ((BEYOND_CHANCE,),) if task.unit == "pair" else (FULL_OF_COPIES, (*NEAR_COPIES, LARGE_BATCH))
     return {
         "advice": {"strategy": advice.strategy, "options": dict(advice.options), "rule": advice.reason.rule},
-        "clusters_pay": all(condition.holds(measured) for condition in conditions),
+        "clusters_pay": any(all(condition.holds(measured) for condition in kind) for kind in kinds),
         "measured": measured.to_json(),
     }
 
 
 def write_results(scratch: Path) -> None:
     """experiments/unseen.json from the summaries in the scratch folder, and what it has with more trials."""
-    held = json.loads(RESULTS.read_text())["pools"] if RESULTS.exists() else {}
-    pools = {}
+    stored = json.loads(RESULTS.read_text())
+    held, pools = stored["pools"], {}
     for name in POOLS:
         path = scratch / name / "summary.json"
         found = [json.loads(path.read_text())] if path.is_file() else []
         found += [held[name]] if name in held else []
         if found:
             pools[name] = max(found, key=lambda summary: int(summary["trials"]))
-    RESULTS.write_text(json.dumps({"machine": describe_machine(), "pools": pools}) + "\n")
+    machine = join_tables(stored["machine"], describe_machine())
+    RESULTS.write_text(json.dumps({"machine": machine, "pools": pools}) + "\n")
 
 
 def main() -> None:

@@ -118,7 +118,7 @@ def test_without_clusters_the_advice_is_restricted(files: Path, run: Run) -> Non
     answer = run(*advise("--labeled", "labeled.csv"))
     assert answer.code == 0
     assert "Undecided." in answer.out
-    assert "  - clusters (--clusters FILE), for the rules: near-copies, large batch;" in answer.out
+    assert "  - clusters (--clusters FILE), for the rules: full of near-copies;" in answer.out
 
 
 def test_pairs(files: Path, run: Run) -> None:

@@ -353,7 +353,7 @@ def test_answers_of_pairs_are_counted_and_calibrated(tmp_path):
 def test_the_advice_flips_when_the_clusters_are_shuffled():
     pool = redundant()
     real = hr.advise(300, **pool)
-    assert (real.choice, real.reason.rule) == ("cluster-margin, margin_factor 3", "near-copies, large batch")
+    assert (real.choice, real.reason.rule) == ("cluster-margin, margin_factor 3", "full of near-copies")
     assert not real.decided  # pools without copies can meet the conditions, too
     shuffled = hr.advise(300, **(pool | {"clusters": np.random.default_rng(5).permutation(pool["clusters"])}))
     assert (shuffled.strategy, shuffled.reason.rule) == ("margin", "meaningless clusters")
@@ -364,6 +364,25 @@ def test_the_advice_flips_when_the_clusters_are_shuffled():
         for one in (real, shuffled)
     ]
     assert removed[0] > 0.2 > abs(removed[1])
+
+
+@pytest.mark.parametrize(
+    ("labels", "clusters_per_100", "rule"),
+    [
+        (40, 30, "full of near-copies"),
+        (4_000, 30, "full of near-copies"),
+        (40, 60, "near-copies, large batch"),
+        (4_000, 60, "near-copies, small batch"),
+    ],
+)
+def test_a_batch_full_of_copies_need_not_be_large(labels, clusters_per_100, rule):
+    measured = hr.advise(300, **redundant()).measurements
+    assert measured.margin_clusters < 45
+    batches = tuple(
+        replace(one, clusters_per_100=clusters_per_100) if one.strategy == "margin" else one for one in measured.batches
+    )
+    measured = replace(measured, batches=batches, labels_per_class=labels / 4, batch_to_labels=300 / labels)
+    assert give_advice(measured).reason.rule == rule
 
 
 def test_without_embeddings_clusters_are_not_credited():
@@ -437,7 +456,7 @@ def test_the_text_has_every_measurement_and_the_evidence():
     for part in (
         "3,960 unlabeled, 40 labeled", "7.5 times the labels so far", "10 labels per class", "400 of 10 rows",
         "if clusters were shuffled", "  control, shuffled", "docs/results/sweep-digits.md#by-batch",
-        "use a holdout", "at least 25 %",
+        "use a holdout", "below 45",
     ):  # fmt: skip
         assert part in text
     assert max(map(len, text.splitlines())) <= 88

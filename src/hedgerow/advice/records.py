@@ -107,6 +107,12 @@ class Measurements:
         return None if margin is None else margin.sharing
 
     @property
+    def margin_clusters(self) -> float | None:
+        """`clusters_per_100` of the margin batch."""
+        margin = self.find_batch("margin")
+        return None if margin is None else margin.clusters_per_100
+
+    @property
     def tightness(self) -> float | None:
         """`close_distance` over `usual_distance`: small where rows of one cluster are near-copies."""
         if self.close_distance is None or not self.usual_distance:

@@ -15,6 +15,7 @@ WORDS = {
     "batch_to_labels": "the batch, in multiples of the labels so far",
     "labels_per_class": "labels per class",
     "margin_sharing": "picks of the margin batch that share a cluster",
+    "margin_clusters": "clusters per 100 picks of the margin batch",
     "excess_sharing": "picks that share a cluster, minus what is expected by chance",
     "agreement": "how alike margins are within a cluster",
     "tightness": "distance within clusters over distance of random rows",
@@ -28,6 +29,7 @@ SHORT = {  # for tables
     "batch_to_labels": "batch / labels",
     "labels_per_class": "labels per class",
     "margin_sharing": "share a cluster",
+    "margin_clusters": "clusters per 100",
     "excess_sharing": "share a cluster − by chance",
     "agreement": "agreement",
     "tightness": "tightness",
@@ -38,6 +40,7 @@ SHORT = {  # for tables
 }
 GIVEN_AS = {  # how to give what a measurement needs
     "margin_sharing": "clusters (--clusters FILE)",
+    "margin_clusters": "clusters (--clusters FILE)",
     "excess_sharing": "clusters (--clusters FILE)",
     "agreement": "clusters (--clusters FILE)",
     "n_clusters": "clusters (--clusters FILE)",
