@@ -131,7 +131,7 @@ def read() -> dict[str, Any]:
 
 
 def entries(axis: str) -> list[Entry]:
-    """The lines of an axis whose runs have at least two trials; none if there is nothing but the base level."""
+    """The lines of an axis whose runs have at least two trials; none if there is nothing to compare."""
     found = [
         entry
         for entry in AXES[axis]
@@ -139,7 +139,7 @@ def entries(axis: str) -> list[Entry]:
         and entry.arm in read()["levels"][entry.level]["curves"]
         and read()["levels"][entry.level]["trials"] > 1
     ]
-    return found if {entry.level for entry in found} != {"base"} else []
+    return found if len({entry.label for entry in found}) > 1 else []
 
 
 def name_other(entry: Entry, other: str) -> str:

@@ -431,6 +431,7 @@ def summarize(held: Held, task: Any) -> dict[str, Any]:
         curves.setdefault(done.strategy, {}).setdefault(done.trial, []).append(round(done.values[metric], PLACES))
     return {
         "metric": metric,
+        "model": held.recipe["model"],
         "unit": task.unit,
         "rows": task.n,
         "size": task.size,
@@ -449,11 +450,16 @@ def write_results(scratch: Path) -> None:
     for name in LEVELS:
         path = scratch / name / "summary.json"
         found = [json.loads(path.read_text())] if path.is_file() else []
-        found += [held[name]] if name in held else []
+        found += [held[name]] if name in held and not (found and is_outdated(held[name], found[0])) else []
         if found:
             levels[name] = max(found, key=lambda summary: int(summary["trials"]))
-    machine = join_tables(stored["machine"], describe_machine())
+    machine = stored["machine"] if levels == held else join_tables(stored["machine"], describe_machine())
     RESULTS.write_text(json.dumps({"machine": machine, "levels": levels}) + "\n")
+
+
+def is_outdated(held: dict[str, Any], found: dict[str, Any]) -> bool:
+    """Whether the stored trials of a level are of another model than new ones; the first did not say of which."""
+    return bool(held.get("model", found["model"]) != found["model"])
 
 
 def main() -> None:

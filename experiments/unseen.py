@@ -8,6 +8,9 @@ and images as pairs, and images and forest cover as rows, each without copies, w
 altered ones, heavy-tailed. Every strategy that `advise` can name is run, and Cluster-Margin with shuffled clusters too.
 Then `advise` is asked with the first trial's model before its first batch.
 
+The rule for batches full of copies was read off the first runs of rows; the pools of rows with 1,000 labels, which were
+run after it was written, test it.
+
 Every pool has a folder in the scratch folder; what is there is not run again, and a larger --trials adds trials.
 `experiments/unseen.json` gets the measurements and the scores of every trial; docs/make_advice.py makes the table of
 docs/advise.md from it. DATA has the files of CIFAR-10, CIFAR-100, SVHN, Covertype, Mulan and GoEmotions as published.
@@ -171,7 +174,7 @@ def write_results(scratch: Path) -> None:
         found += [held[name]] if name in held else []
         if found:
             pools[name] = max(found, key=lambda summary: int(summary["trials"]))
-    machine = join_tables(stored["machine"], describe_machine())
+    machine = stored["machine"] if pools == held else join_tables(stored["machine"], describe_machine())
     RESULTS.write_text(json.dumps({"machine": machine, "pools": pools}) + "\n")
 
 

@@ -347,6 +347,24 @@ def test_answers_of_pairs_are_counted_and_calibrated(tmp_path):
     assert (held.source, held.accuracy) == ("holdout", 1)
 
 
+@pytest.mark.parametrize("make", [pa.array, lambda values: pa.chunked_array([values])])
+def test_what_is_labeled_may_be_a_column(make):
+    given = {"probabilities": redundant()["probabilities"], "labels": [0, 1]}
+    assert (
+        hr.advise(300, labeled=make([3, 5]), **given).measurements
+        == hr.advise(300, labeled=[3, 5], **given).measurements
+    )
+
+
+def test_labels_that_are_none(tmp_path):
+    (tmp_path / "none.csv").write_text("row,label\n")
+    given = {"probabilities": redundant()["probabilities"]}
+    assert hr.advise(300, labeled=tmp_path / "none.csv", **given).measurements.labeled == 0
+    for labels in (np.array(["cat", np.nan], object), np.array([[1, 2], [3]], object)):
+        with pytest.raises(hr.InputError, match="which is no class number or name: leave out what has no label"):
+            hr.advise(300, labeled=[0, 1], labels=labels, **given)
+
+
 # Advice.
 
 

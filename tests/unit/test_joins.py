@@ -233,6 +233,44 @@ def test_labeled_as_a_column(library):
         assert batch.settings["labeled"] == 60
 
 
+class Stream:
+    """A table of which nothing is known but that it can be streamed once."""
+
+    def __init__(self, columns):
+        self.table = pa.table(columns)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        table, self.table = self.table, None
+        return table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    ("labeled", "count"),
+    [
+        (Stream({"id": IDS[:2].tolist(), "label": [1, 2]}), 2),
+        (Stream({"row": [0, 1], "note": ["q", "r"]}), 2),
+        (pa.array(IDS[:2].tolist()), 2),
+        (pa.array([], pa.string()), 0),
+    ],
+)
+def test_labeled_as_a_stream_or_an_arrow_array(labeled, count):
+    predictions = as_table("probabilities", make_pool()["probabilities"], IDS, np.arange(N))
+    batch = hr.select("margin", 10, probabilities=predictions, labeled=labeled)
+    expected = hr.select("margin", 10, probabilities=predictions, labeled=np.arange(count))
+    assert batch.rows.tolist() == expected.rows.tolist()
+    assert batch.settings["labeled"] == count
+
+
+def test_clusters_beyond_int32_have_the_same_numbers_in_every_batch():
+    numbers = np.array([0, 0, 2**40, 2**40, 5, 5, 3_000_000, 3_000_000])
+    found = {}
+    for seed in range(4):
+        batch = hr.select("cluster-margin", 3, margins=np.zeros(8), clusters=numbers, seed=seed)
+        for row, cluster in zip(batch.rows, batch.clusters, strict=True):
+            assert found.setdefault(numbers[row], cluster) == cluster
+    assert len(found) == len(set(found.values())) == 4
+
+
 @pytest.mark.parametrize("name", list(hr.STRATEGIES))
 def test_logits_select_as_their_softmax(name):
     pool = make_pool()

@@ -46,6 +46,7 @@ def listing(folder: Path, name: str, content: Any) -> Path:
         ("a.csv", "name, row\nx, 3\n\ny, 1\n"),
         ("a.csv", "id;label\n30;x\n10;y\n"),
         ("a.csv", "label\trow\nx\t3\ny\t1\n"),
+        ("a.csv", "id,note;x;y;z\n30,a\n10,b;c;d;e\n"),
     ],
 )
 def test_rows_by_id(tmp_path: Path, name: str, content: Any) -> None:
@@ -117,6 +118,12 @@ def test_a_line_ends_only_where_lines_end(tmp_path: Path, odd: str) -> None:
         assert find_rows(tmp_path / name, "labeled", 4, ids).tolist() == [2, 3]
     ids = open_ids(pa.table({"id": ["a", "a\nb"]}))
     assert find_rows(listing(tmp_path, "b.csv", 'id\n"a\nb"\n'), "labeled", 2, ids).tolist() == [1]
+
+
+def test_ids_may_hold_semicolons_and_tabs(tmp_path: Path) -> None:
+    ids = open_ids(pa.table({"id": ["a;1", "b;2", "c\t3", "d"]}))
+    assert find_rows(listing(tmp_path, "a.csv", "a;1\nb;2\n"), "labeled", 4, ids).tolist() == [0, 1]
+    assert find_rows(listing(tmp_path, "b.csv", "c\t3\nd\n"), "labeled", 4, ids).tolist() == [2, 3]
 
 
 def test_several_listings_are_read_together(tmp_path: Path) -> None:

@@ -266,6 +266,7 @@ def test_how_rows_are_assigned_to_clusters() -> None:
     arm = {"strategy": "cluster-margin"}
     assert read_arm(arm, base).clusters == base
     assert read_arm(arm | {"clusters": {"average_size": 3}}, base).clusters == replace(base, average_size=3.0)
+    assert read_arm(arm | {"clusters": {"method": "assign"}}, base).clusters == base
     assert read_arm(arm | {"clusters": {"method": "exact"}}, base).clusters == Clustering(5.0, "exact")
     assert "join_by" not in read_arm(arm, Clustering()).describe()["clusters"]  # as in runs before there was one
     assert read_arm(arm, base).describe()["clusters"]["join_by"] == "centroid"

@@ -23,6 +23,7 @@ from hedgerow.experiments.findings import Findings, find
 from hedgerow.experiments.records import (
     COLUMNS,
     has_old_names,
+    join_tables,
     list_results,
     list_settings,
     load_summary,
@@ -306,6 +307,21 @@ def test_a_copied_folder_of_a_trial_is_none(whole: Path, tmp_path: Path) -> None
     trial = tmp_path / "run" / "trials" / "000"
     shutil.copytree(trial, trial.with_name("000 copy"))
     assert report_experiment(tmp_path / "run").held == read_run(whole)
+    (trial / "ours-10" / "3.parquet").unlink()
+    seen: list[float] = []
+    progress = lambda phase, share: seen.append(share)  # noqa: E731
+    run_experiment(RECIPE, tmp_path / "run", dataset=BLOBS, trainer=Means(), jobs=2, progress=progress)
+    assert read_picks(tmp_path / "run") == read_picks(whole)
+    assert max(seen) == 1
+
+
+def test_what_runs_were_measured_on_is_listed_once() -> None:
+    ours = {"date": "Monday", "cores": 2, "commit": None, "torch": "2"}
+    theirs = {"date": "Tuesday", "cores": 2, "commit": "abc", "numpy": "3"}
+    both = join_tables(ours, theirs)
+    assert both == {"date": "Monday and Tuesday", "cores": 2, "commit": "abc", "torch": "2", "numpy": "3"}
+    assert join_tables(both, theirs) == join_tables(both, both) == both
+    assert join_tables(ours, both)["date"] == "Monday and Tuesday"
 
 
 def test_damaged_clusters_are_called_so(whole: Path, tmp_path: Path) -> None:

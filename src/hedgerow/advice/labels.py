@@ -42,10 +42,11 @@ def find_labels(
 ) -> Known | None:
     """The labels of rows, from the tables and files of `labeled`, or from the array `labels`; None if there are none.
 
-    labels: one per entry of `labeled` (a mask: one per row that it marks), or one per row of the pool.
+    labeled: as `inputs.open_labeled` gives it. labels: one per entry of `labeled` (a mask: one per row that it marks),
+    or one per row of the pool.
     """
     if labels is None:
-        if not (is_location(labeled) or hasattr(labeled, "__arrow_c_stream__")):
+        if not (is_location(labeled) or isinstance(labeled, tables.Table)):
             _refuse_column(column)
             return None
         found = pool.read_labels(labeled, "labeled", n, ids, column=column, id_column=id_column)
@@ -54,7 +55,7 @@ def find_labels(
         rows = np.concatenate([one.rows for one in found])
         return make_known(rows, _join_values([one.values for one in found]), "row")
     _refuse_column(column)
-    if labeled is None or is_location(labeled) or hasattr(labeled, "__arrow_c_stream__"):
+    if labeled is None or is_location(labeled) or isinstance(labeled, tables.Table):
         raise InputError(
             "labels goes with an array labeled=... of rows, ids or a mask; in files, labels are a column called label"
         )
@@ -161,11 +162,12 @@ def make_known(rows: Rows, values: npt.NDArray[Any], unit: str) -> Known:
 
 def _unpack(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """Python objects as an array of strings or numbers."""
-    unpacked = np.array(values.tolist()) if values.dtype.kind == "O" and len(values) else values
-    if unpacked.dtype.kind == "O":
-        other = next((one for one in values if not isinstance(one, (str, int, float))), values[0])
-        raise InputError(f"{name} holds {other}, which is no class number or name: leave out what has no label")
-    return unpacked
+    if values.dtype.kind != "O":
+        return values
+    for one in values:
+        if not isinstance(one, (str, int, float, np.generic)) or one != one:  # only NaN differs from itself
+            raise InputError(f"{name} holds {one}, which is no class number or name: leave out what has no label")
+    return np.array(values.tolist()) if len(values) else values.astype(np.str_)
 
 
 def as_numbers(

@@ -89,10 +89,11 @@ def measure_rows(question: Question, report: Progress) -> Measurements:
     matrix, name = _find_matrix(joined)
     if name is None:
         raise InputError("predictions are missing: pass probabilities=..., logits=... or margins=...")
-    closed = strategies.close_rows(joined, question.labeled, question.column("ids"), question.ignore_unknown)
+    labeled = inputs.open_labeled(question.labeled)
+    closed = strategies.close_rows(joined, labeled, question.column("ids"), question.ignore_unknown)
     closed.require(question.k, may_be_short=False)
     known = find_labels(
-        question.labeled, question.labels, joined.n, joined.ids, column=_find_label_column(question),
+        labeled, question.labels, joined.n, joined.ids, column=_find_label_column(question),
         id_column=question.column("ids"),
     )  # fmt: skip
     classes = count_classes(known, None if matrix is None else matrix.width, question.classes)

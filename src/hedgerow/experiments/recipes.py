@@ -312,7 +312,8 @@ def read_clustering(table: Mapping[str, Any], otherwise: Clustering, where: str)
     Another method leaves behind the `join_by` of the one before it.
     """
     read_record(Clustering, table, where)
-    base = replace(otherwise, join_by=None) if "method" in table else otherwise
+    same = table.get("method", otherwise.method) == otherwise.method
+    base = otherwise if same else replace(otherwise, join_by=None)
     found = read_record(Clustering, base.describe() | dict(table), where)
     checks.option(found.method, f"method in {where}", methods.METHODS)
     checks.option(found.metric, f"metric in {where}", DISTANCES)

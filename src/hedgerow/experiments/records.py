@@ -135,9 +135,12 @@ class Ledger:
 
     def count_rounds(self) -> int:
         """The number of round files, seed sets included."""
-        return sum(1 for _ in self.folder.glob("trials/*/seed.parquet")) + sum(
-            1 for _ in self.folder.glob("trials/*/*/[0-9]*.parquet")
-        )
+        return len(self.find_files("seed.parquet")) + len(self.find_files("*/[0-9]*.parquet"))
+
+    def find_files(self, pattern: str) -> list[Path]:
+        """The files of all trials; a folder that is not called by a number, such as a copy of a trial, is none."""
+        found = self.folder.glob(f"trials/*/{pattern}")
+        return sorted(path for path in found if path.relative_to(self.folder).parts[1].isdecimal())
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,7 @@ def read_run(folder: str | Path) -> Held:
         if (folder / "about.json").is_file():
             about |= json.loads((folder / "about.json").read_text())
     machine = about.pop("machine")
-    begun = sorted(int(path.parent.name) for path in _find_files(folder, "seed.parquet"))
+    begun = sorted(int(path.parent.name) for path in ledger.find_files("seed.parquet"))
     rounds: dict[int, list[Round]] = {batch_size: [] for batch_size in recipe["batch_size"]}
     unfinished = []
     for trial in begun:
@@ -195,7 +198,7 @@ def read_run(folder: str | Path) -> Held:
         recipe | about,
         machine,
         {batch_size: tuple(several) for batch_size, several in rounds.items()},
-        tuple(_read_clusterings(folder)),
+        tuple(_read_clusterings(ledger)),
         tuple(unfinished),
         None if old else owner["fingerprint"],
         tuple(
@@ -221,17 +224,12 @@ def _read_trial(ledger: Ledger, trial: int, recipe: dict[str, Any], batch_size: 
     return found
 
 
-def _read_clusterings(folder: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(_find_files(folder, "clusters-*.parquet")):
+def _read_clusterings(ledger: Ledger) -> Iterator[dict[str, Any]]:
+    for path in ledger.find_files("clusters-*.parquet"):
         with refuse_damage(path):
             metadata = pool.read_metadata(path)
             settings, seconds = json.loads(metadata[METADATA_KEY]), json.loads(metadata[SECONDS_KEY])
         yield {"trial": int(path.parent.name), **settings, "seconds": seconds}
-
-
-def _find_files(folder: Path, pattern: str) -> list[Path]:
-    """The files of all trials; a folder that is not called by a number, such as a copy of a trial, is none."""
-    return [path for path in folder.glob(f"trials/*/{pattern}") if path.parent.name.isdecimal()]
 
 
 def load_summary(path: Path) -> dict[str, Any]:
@@ -364,12 +362,12 @@ def _name_changes(one: Held, other: Held) -> str:
 
 
 def join_tables(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """One table, with both values where they differ."""
+    """One table; where two differ, it has the values of both, each once."""
     joined = {}
-    for key in (*one, *(key for key in other if key not in one)):
-        ours, theirs = one.get(key), other.get(key)
-        known = ours == theirs or str(theirs) in str(ours).split(" and ")
-        joined[key] = ours if known else f"{ours} and {theirs}"
+    for key in dict.fromkeys((*one, *other)):
+        given = [table[key] for table in (one, other) if table.get(key) is not None]
+        parts = dict.fromkeys(part for value in given for part in str(value).split(" and "))
+        joined[key] = given[0] if len({*map(str, given)}) == 1 else " and ".join(parts) or None
     return joined
 
 

@@ -234,7 +234,7 @@ class _Watch:
         """Report the newest file: the workers themselves report nothing."""
         if self.progress is None:
             return
-        paths = list(self.ledger.folder.glob("trials/*/*/[0-9]*.parquet"))
+        paths = self.ledger.find_files("*/[0-9]*.parquet")
         newest = max(paths, key=lambda path: path.stat().st_mtime_ns, default=None)
         phase = "starting"
         if newest is not None:

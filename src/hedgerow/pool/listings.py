@@ -181,7 +181,8 @@ def _read_lines(path: str, name: str, ids: Ids | None, id_column: str | None) ->
             content = file.read().decode("utf-8-sig")  # spreadsheets put a mark before the text
         lines = io.StringIO(content, newline="")  # unlike `splitlines`, which ends a line at U+2028, within a value
         is_csv = sources.file_kind(path) == "CSV"
-        records = list(csv.reader(lines, delimiter=find_delimiter(content))) if is_csv else [[line] for line in lines]
+        mark = _choose_delimiter(content, id_column)
+        records = list(csv.reader(lines, delimiter=mark)) if is_csv else [[line] for line in lines]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{name}: {path} cannot be read as text: {sources.first_line(error)}") from error
     place, are_rows = _find_heading(records[0] if records else [], f"{name}: {path}", ids, id_column)
@@ -197,6 +198,14 @@ def _read_lines(path: str, name: str, ids: Ids | None, id_column: str | None) ->
         raise InputError(
             f"{name}: line {line} of {path} is {values[line - 1]!r:.60}: one whole number per line is needed"
         ) from None
+
+
+def _choose_delimiter(content: str, id_column: str | None) -> str:
+    """A semicolon or a tab only where it gives a heading that is known: without one they belong to an id."""
+    mark = find_delimiter(content)
+    heading = next(csv.reader(io.StringIO(content, newline=""), delimiter=mark), [])
+    known = {*tables.VECTOR_NAMES["rows"], *tables.ID_NAMES, *([id_column.lower()] if id_column else [])}
+    return mark if known & {field.strip().lower() for field in heading} else ","
 
 
 def _find_heading(record: list[str], title: str, ids: Ids | None, id_column: str | None) -> tuple[int, bool | None]:

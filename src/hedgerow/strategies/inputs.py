@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -77,14 +77,15 @@ class Joined:
     def take_clusters(self, rows: Rows, seen: npt.NDArray[np.int32] | None) -> npt.NDArray[np.int32] | None:
         """The clusters of these rows of the pool by the numbers that were given.
 
-        seen: the clusters as strategies see them, where large numbers are replaced. Those beyond int32 stay replaced.
+        seen: the clusters as strategies see them, where large numbers are replaced. If one is beyond int32, all stay
+        replaced, so that the batches of a pool have the same numbers.
         """
         if seen is None:
             return None
-        places = self.rows["clusters"]
-        given = self.inputs["clusters"].data[rows if places is None else places[rows]]
-        beyond = len(given) > 0 and given.max() > np.iinfo(np.int32).max
-        return seen[rows] if beyond else given.astype(np.int32)
+        places, given = self.rows["clusters"], self.inputs["clusters"].data
+        if given.max(initial=0) > np.iinfo(np.int32).max:
+            return seen[rows]
+        return cast(Rows, given)[rows if places is None else places[rows]].astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,8 +254,7 @@ def find_labeled(
     labeled: Any, n: int, ids: Ids | None, *, id_column: str | None = None, ignore_unknown: bool = False
 ) -> tuple[Mask | None, int]:
     """(the labeled rows as a mask, or None; how many ids were ignored) from a mask, rows, a table, or files."""
-    if _is_column(labeled):
-        labeled = pool.as_vector(labeled, "labeled")
+    labeled = open_labeled(labeled)
     if not _is_listing(labeled):
         return checks.labeled_mask(labeled, n), 0
     listing = pool.read_listing(labeled, "labeled", n, ids, id_column=id_column, partial=ignore_unknown)
@@ -263,15 +263,19 @@ def find_labeled(
     return mask, listing.unknown
 
 
-def _is_column(labeled: Any) -> bool:
-    """Whether it is a single column, such as a Series, which lists rows as an array does, rather than a table."""
-    is_arrow = hasattr(labeled, "__arrow_c_stream__")
-    return is_arrow and not hasattr(labeled, "columns") and not hasattr(labeled, "schema")
+def open_labeled(labeled: Any) -> Any:
+    """A single column, such as a Series, as an array; a table opened, so that a stream is read once."""
+    if not (hasattr(labeled, "__arrow_c_stream__") or hasattr(labeled, "__arrow_c_array__")):
+        return labeled
+    opened = tables.open_rows(labeled, "labeled")
+    if not isinstance(opened, Table) or list(opened.types) != ["labeled"]:
+        return opened
+    return opened.read("labeled") if opened.n else np.zeros(0, np.int64)
 
 
 def _is_listing(labeled: Any) -> bool:
     """Whether it lists rows by id or in files, rather than being a mask or rows."""
-    if is_location(labeled) or hasattr(labeled, "__arrow_c_stream__"):
+    if is_location(labeled) or isinstance(labeled, Table):
         return True
     if isinstance(labeled, (list, tuple)):
         return len(labeled) > 0 and isinstance(labeled[0], str)
