@@ -419,8 +419,8 @@ def test_loose_clusters_are_not_credited():
     assert hr.advise(300, **pool).reason.rule == "loose clusters"
 
 
-def test_a_batch_that_is_a_large_part_of_the_pool_gets_a_small_factor():
-    assert hr.advise(600, **redundant()).choice == "cluster-margin, margin_factor 1.25"
+def test_a_batch_may_be_a_large_part_of_the_pool():
+    assert hr.advise(600, **redundant()).choice == "cluster-margin, margin_factor 3"
 
 
 def test_the_whole_pool_needs_no_strategy():
@@ -555,7 +555,7 @@ def test_no_rule_advises_what_lost():
     """Factor 10 was behind at the end on rows; the two steps were behind on pairs; controls are not to be bought."""
     of_rows = {(rule.strategy, rule.options.get("margin_factor")) for rule in rules.RULES if "row" in rule.units}
     of_pairs = {rule.strategy for rule in rules.RULES if "pair" in rule.units}
-    clustered = {("cluster-margin", 3.0), ("cluster-margin", 1.25), ("hedge", None)}
+    clustered = {("cluster-margin", 3.0), ("hedge", None)}
     assert of_rows == {("random", None), ("margin", None), *clustered}
     assert of_pairs == {"random", "margin", "stochastic-margin", "cluster-margin-pairs"}
 

@@ -130,11 +130,6 @@ class Measurements:
         return not self.batches or self.find_batch("stochastic-margin") is not None
 
     @property
-    def candidates_to_pool(self) -> float:
-        """k_m with a factor of 3, as a share of what is unlabeled."""
-        return min(1.0, 3 * self.batch_to_pool)
-
-    @property
     def calibration_error(self) -> float | None:
         """The expected calibration error."""
         return None if self.calibration is None else self.calibration.error

@@ -9,7 +9,7 @@ from hedgerow.advice.records import Measurements, SimulatedBatch
 from hedgerow.advice.rules import CLASSES, Condition, Rule, find_lack
 
 WIDTH = 88
-PERCENT = {"margin_sharing", "excess_sharing", "candidates_to_pool", "batch_to_pool"}
+PERCENT = {"margin_sharing", "excess_sharing", "batch_to_pool"}
 WORDS = {
     "batch_to_pool": "the batch as a share of what is unlabeled",
     "batch_to_labels": "the batch, in multiples of the labels so far",
@@ -19,7 +19,6 @@ WORDS = {
     "excess_sharing": "picks that share a cluster, minus what is expected by chance",
     "agreement": "how alike margins are within a cluster",
     "tightness": "distance within clusters over distance of random rows",
-    "candidates_to_pool": "3 times the batch, as a share of what is unlabeled",
     "n_clusters": "clusters",
     "unasked_classes": "classes that the margin batch does not ask about",
     "classes_without_labels": "classes without labels",
@@ -33,7 +32,6 @@ SHORT = {  # for tables
     "excess_sharing": "share a cluster − by chance",
     "agreement": "agreement",
     "tightness": "tightness",
-    "candidates_to_pool": "3 × batch / unlabeled",
     "n_clusters": "clusters",
     "unasked_classes": "classes not asked about",
     "classes_without_labels": "classes without labels",
