@@ -80,6 +80,15 @@ AXES: dict[str, list[Entry]] = {
         *factors(TWO, ("1.25", "3", "10"), "exact-heavy-80", "exact-80-choices"),
         *factors(PAIRS, ("1.25", "2", "3", "5", "10"), "exact-heavy-80", "exact-80-choices"),
     ],
+    "paper": [
+        *both("none, small batches", "paper-small"), *both("none, large batches", "paper-large"),
+        *both("80 %, exact, small batches", "paper-small-exact-80"),
+        *both("80 %, exact, large batches", "paper-large-exact-80"),
+        *both("95 %, exact, small batches", "paper-small-exact-95"),
+        *both("95 %, exact, large batches", "paper-large-exact-95"),
+        *both("95 %, misspelled, small batches", "paper-small-copies-95"),
+        *both("95 %, misspelled, large batches", "paper-large-copies-95"),
+    ],
     "candidates": [*factors(TWO, ("1.25", "3", "10")), *factors(PAIRS, ("1.25", "2", "3", "5", "10"))],
     "row-margin": [
         *(Entry(name, "choices", f"{TWO}, row margin {name}", SHORT[TWO]) for name in ("lowest", "mean", "top2")),
@@ -101,6 +110,11 @@ AXES: dict[str, list[Entry]] = {
     "embeddings": [
         *both("after the seed set", "base"), *both("of the first model", "first-clusters"),
         *both("frozen, CIFAR-100", "cifar100"), *both("frozen, SVHN", "svhn"),
+    ],
+    "head": [
+        *both("words, independent", "base"), *both("words, softmax", "softmax"),
+        *both("CIFAR-100, independent", "cifar100"), *both("CIFAR-100, softmax", "cifar100-softmax"),
+        *both("SVHN, independent", "svhn"), *both("SVHN, softmax", "svhn-softmax"),
     ],
     "share": [*both("1 %", "share-1"), *both("6 %", "base"), *both("25 %", "share-25")],
     "negatives": [
@@ -349,13 +363,14 @@ def describe_family() -> str:
     verdicts = [compare(*pair).verdict.split(" within")[0] for pair in list_pairs()]
     counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in ("better", "worse", "equal", "undecided"))
     where = read()["machine"]
+    commits = " and ".join(f"`{commit[:10]}`" for commit in str(where["commit"]).split(" and "))
     return (
         f"{len(levels())} levels, {span} trials each (the seeds are the numbers of the trials), {family.comparisons} "
         f"comparisons of areas: each interval has {100 * family.confidence:.3f} % confidence, so that all hold jointly "
         f"with 95 % (Bonferroni). Verdicts: {counts}. Bold: better or worse (decided). With an equals sign: equal "
         f"within {family.equivalence:g}. Plain: undecided. Intervals of label ratios are 95 % each, not corrected, "
         "and with so few trials too narrow rather than too wide. "
-        f"Measured on {where['date']}, {where['cores']} cores, commit `{where['commit']}`."
+        f"Measured on {where['date']}, {where['cores']} cores, commit {commits}."
     )
 
 

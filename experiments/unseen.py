@@ -164,7 +164,7 @@ def ask_advice(task: Any, trainer: Any, recipe: Recipe, folder: Path) -> dict[st
     }
 
 
-def write_results(scratch: Path) -> None:
+def write_results(scratch: Path, where: dict[str, Any]) -> None:
     """experiments/unseen.json from the summaries in the scratch folder, and what it has with more trials."""
     stored = json.loads(RESULTS.read_text())
     held, pools = stored["pools"], {}
@@ -174,7 +174,7 @@ def write_results(scratch: Path) -> None:
         found += [held[name]] if name in held else []
         if found:
             pools[name] = max(found, key=lambda summary: int(summary["trials"]))
-    machine = stored["machine"] if pools == held else join_tables(stored["machine"], describe_machine())
+    machine = stored["machine"] if pools == held else join_tables(stored["machine"], where)
     RESULTS.write_text(json.dumps({"machine": machine, "pools": pools}) + "\n")
 
 
@@ -186,10 +186,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=POOLS, default=list(POOLS))
     given = parser.parse_args()
     given.scratch.mkdir(parents=True, exist_ok=True)
+    where = describe_machine()  # before the file of results changes, which would make the commit "-dirty"
     for name in given.only:
         summary = run_pool(name, given.trials, given.scratch, given.data)
         (given.scratch / name / "summary.json").write_text(json.dumps(summary))
-        write_results(given.scratch)
+        write_results(given.scratch, where)
         print(f"{name}: {summary['trials']} trials, {time.process_time():.0f} s so far", flush=True)
 
 

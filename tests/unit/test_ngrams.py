@@ -10,7 +10,7 @@ from torch import nn
 from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import NGrams
 from hedgerow.experiments.data.texts import END, SORTED_BY, Texts, encode_texts
-from hedgerow.experiments.ngrams import FittedNGrams, GramTraining, NGramTrainer
+from hedgerow.experiments.ngrams import HEADS, FittedNGrams, GramTraining, NGramTrainer
 from hedgerow.kernels.grams import BUCKETS
 from hedgerow.models.protocol import draw_walk
 from hedgerow.pairs import Pairs
@@ -20,6 +20,15 @@ TEXTS = encode_texts(WORDS)
 PAIRS = Pairs(np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30))
 ANSWERS = PAIRS.rows % 3 == PAIRS.classes
 TRAINER = NGramTrainer(3, width=8, hidden=16, training=GramTraining(epochs=8, minibatch=10), spread=0.1)
+
+
+def lose_by_torch(head: str, logits: torch.Tensor, classes: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    """The cross-entropy of each pair's own probability, summed: that of its logit, or of its share of all."""
+    if head == "independent":
+        asked = logits.gather(1, classes[:, None])[:, 0]
+        return nn.functional.binary_cross_entropy_with_logits(asked, truth, reduction="sum")
+    shares = torch.softmax(logits.double(), dim=1).gather(1, classes[:, None])[:, 0]
+    return nn.functional.binary_cross_entropy(shares, truth.double(), reduction="sum")
 
 
 def train_by_torch(before: FittedNGrams, training: GramTraining, texts: Texts, seed: int) -> list[np.ndarray]:
@@ -39,28 +48,52 @@ def train_by_torch(before: FittedNGrams, training: GramTraining, texts: Texts, s
     for some in walk:
         grams = [torch.from_numpy(part) for part in texts[PAIRS.rows[some]].list_grams()]
         logits = out(torch.relu(hidden(bag(*grams))))
-        asked = logits.gather(1, torch.from_numpy(PAIRS.classes[some].astype(np.int64))[:, None])[:, 0]
+        classes = torch.from_numpy(PAIRS.classes[some].astype(np.int64))
         truth = torch.from_numpy(ANSWERS[some].astype(np.float32))
         optimizer.zero_grad()
-        nn.functional.binary_cross_entropy_with_logits(asked, truth, reduction="sum").backward()
+        lose_by_torch(before.head, logits, classes, truth).backward()
         optimizer.step()
         schedule.step()
     return [parameter.detach().numpy() for parameter in parameters]
 
 
+@pytest.mark.parametrize("head", list(HEADS))
 @pytest.mark.parametrize("schedule", ["constant", "linear"])
 @pytest.mark.parametrize("minibatch", [1, 7, 90])
-def test_its_steps_are_those_of_torch(schedule: str, minibatch: int) -> None:
+def test_its_steps_are_those_of_torch(head: str, schedule: str, minibatch: int) -> None:
     training = GramTraining(epochs=2, minibatch=minibatch, schedule=schedule, learning_rate=0.05)
     rng = np.random.default_rng(minibatch)
     texts = encode_texts(["".join(rng.choice(list("abcé"), rng.integers(1, 9))) for _ in range(30)])
-    trainer = replace(TRAINER, training=training)
+    trainer = replace(TRAINER, head=head, training=training)
     before = trainer.begin()
     after = trainer.tune(before, texts, PAIRS, ANSWERS, seed=4)
     theirs = train_by_torch(before, training, texts, 4)
     for start, ours, other in zip(before.weights.parts, after.weights.parts, theirs, strict=True):
         assert not np.array_equal(start, ours)
         np.testing.assert_allclose(ours, other, rtol=2e-3, atol=2e-4)
+
+
+def test_a_softmax_shares_one_among_the_classes_and_learns_from_noes() -> None:
+    trainer = replace(TRAINER, head="softmax")
+    model = trainer.tune(trainer.begin(), TEXTS, PAIRS, ANSWERS, seed=0)
+    found = model.probabilities(TEXTS)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+    assert (found.argmax(axis=1) == np.arange(30) % 3).mean() > 0.9
+    noes = np.flatnonzero(~ANSWERS)  # two of three classes are denied, so the third is left
+    pairs = Pairs(PAIRS.rows[noes], PAIRS.classes[noes])
+    denied = trainer.tune(trainer.begin(), TEXTS, pairs, ANSWERS[noes], seed=0).probabilities(TEXTS)
+    assert (denied.argmax(axis=1) == np.arange(30) % 3).mean() > 0.9
+
+
+def test_a_softmax_stays_finite_where_it_is_surely_wrong() -> None:
+    trainer = replace(TRAINER, head="softmax")
+    weights = trainer.begin().weights
+    weights.out_bias[:] = [200, -200, 0]  # a no for the class that has everything, a yes for one that has nothing
+    pairs, answers = Pairs(np.arange(30), np.arange(30) % 2), np.arange(30) % 2 == 1
+    model = trainer.tune(FittedNGrams(weights, "softmax"), TEXTS, pairs, answers, seed=0)
+    assert all(np.isfinite(part).all() for part in model.weights.parts)
+    assert model.weights.out_bias[0] < 200
+    assert model.weights.out_bias[1] > -200
 
 
 def draw_words(rng: np.random.Generator, count: int) -> list[str]:

@@ -33,7 +33,7 @@ from hedgerow.errors import InputError, MissingExtraError
 from hedgerow.experiments.data.annotations import MultiLabel
 from hedgerow.experiments.data.datasets import Dataset
 from hedgerow.experiments.data.texts import Texts
-from hedgerow.experiments.ngrams import GramTraining, NGramTrainer
+from hedgerow.experiments.ngrams import HEADS, GramTraining, NGramTrainer
 from hedgerow.models import (
     PairTrainer,
     ProgramTrainer,
@@ -105,13 +105,14 @@ class NGrams:
     """The mean of the vectors of the hashed 1- to 4-grams of a text, then one hidden layer, the embedding.
 
     `first_training` is for the first model, which is trained on a split that is in neither the pool nor the test set;
-    `start` is the model that a round starts from: see `NGramTrainer`.
+    `start` is the model that a round starts from, `head` what makes probabilities: see `NGramTrainer`.
     """
 
     width: int = 64
     hidden: int = 128
     spread: float = 0.01
     start: str = "first"
+    head: str = field(default="independent", metadata=UNLISTED)
     training: GramTraining = field(default_factory=GramTraining)
     first_training: GramTraining = field(default_factory=partial(GramTraining, epochs=4))
     units: ClassVar[tuple[str, ...]] = ("pair",)
@@ -122,12 +123,15 @@ class NGrams:
             checks.integer(getattr(self, name), name, least=1)
         checks.real(self.spread, "spread", above=0)
         checks.option(self.start, "start", STARTS)
+        checks.option(self.head, "head", tuple(HEADS))
         self.training.check()
         self.first_training.check()
 
     def make_trainer(self, dataset: Dataset | MultiLabel, data: Path | None) -> PairTrainer:
         if not isinstance(dataset.task.features, Texts):
             raise InputError(f"the model 'ngrams' reads texts, but {dataset.name} has none: use perceptron")
+        if self.head == "softmax" and dataset.classes < 2:
+            raise InputError(f"a softmax needs two classes or more, and {dataset.name} has one: use head='independent'")
         return NGramTrainer(dataset.classes, **{entry.name: getattr(self, entry.name) for entry in fields(self)})
 
 

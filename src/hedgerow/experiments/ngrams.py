@@ -1,16 +1,19 @@
 """A network over character n-grams, trained on (row, class) pairs: no training library needed.
 
 A text is the mean of the vectors of its hashed 1- to 4-grams, then one hidden layer of ReLUs, the embedding, then one
-logit per class. The loss of a pair is the cross-entropy of its own logit. Training is Adagrad on minibatches of pairs;
-only the vectors that a minibatch uses are touched, so a step costs the same whatever the size of the table. On one
-thread the same pairs, answers and seed give the same weights, bit for bit.
+logit per class, of which the head makes probabilities. With independent classes, each is the sigmoid of its logit. With
+a softmax they sum to 1, as if a text had exactly one class. The loss of a pair is the cross-entropy of its probability.
+
+Training is Adagrad on minibatches of pairs; only the vectors that a minibatch uses are touched, so a step costs the
+same whatever the size of the table. On one thread the same pairs, answers and seed give the same weights, bit for bit.
 
 A round's model starts either from the model of the previous round (`start = "previous"`, as in the paper, section 3.2)
 or, in every round, from the first model (`start = "first"`), so that no answer is trained on more often because it came
 early.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +88,7 @@ class NGramTrainer:
     """A `PairTrainer` for `Texts`.
 
     spread: the standard deviation of a new network's vectors. A small one keeps n-grams that were never trained on from
-    adding noise to the mean.
+    adding noise to the mean. head: "independent" or "softmax".
     """
 
     classes: int
@@ -93,12 +96,13 @@ class NGramTrainer:
     hidden: int = 128
     spread: float = 0.01
     start: str = "first"
+    head: str = "independent"
     training: GramTraining = GramTraining()
     first_training: GramTraining = GramTraining(epochs=4)
 
     def begin(self, features: Any = None, pairs: Pairs | None = None, answers: Any = None) -> "FittedNGrams":
         """A new network, trained on these pairs if any are given."""
-        fresh = FittedNGrams(self._draw(np.random.default_rng(BEGIN_SEED)))
+        fresh = FittedNGrams(self._draw(np.random.default_rng(BEGIN_SEED)), self.head)
         if pairs is None:
             return fresh
         return self._train(fresh, features, pairs, answers, self.first_training, BEGIN_SEED)
@@ -109,7 +113,7 @@ class NGramTrainer:
         after = self._train(
             first if self.start == "first" else before, features, pairs, answers, self.training, checks.seed(seed)
         )
-        return FittedNGrams(after.weights, first)
+        return replace(after, first=first)
 
     def _draw(self, rng: np.random.Generator) -> Weights:
         """New weights: normal vectors, layers uniform within one over the root of their inputs, as torch has them."""
@@ -134,19 +138,19 @@ class NGramTrainer:
         minibatch = min(training.minibatch, len(pairs))
         steps = training.steps or training.epochs * max(1, len(pairs) // minibatch)
         walk = draw_walk(len(pairs), steps * minibatch, np.random.default_rng(seed)).reshape(steps, minibatch)
-        descent = Descent(weights, texts, minibatch)
+        descent = Descent(weights, HEADS[self.head], texts, minibatch)
         with threadpool_limits(1, "blas"):  # the sums must not depend on the number of cores
             for number, some in enumerate(walk):
                 decay = 1 - number / steps if training.schedule == "linear" else 1.0
                 descent.step(pairs.rows[some], pairs.classes[some], truth[some], training.learning_rate * decay)
-        return FittedNGrams(weights)
+        return FittedNGrams(weights, self.head)
 
 
 class Descent:
     """Adagrad (Duchi, Hazan and Singer 2011) on the weights of one network, which it changes in place."""
 
-    def __init__(self, weights: Weights, texts: Texts, minibatch: int) -> None:
-        self.weights, self.texts = weights, texts
+    def __init__(self, weights: Weights, head: "Head", texts: Texts, minibatch: int) -> None:
+        self.weights, self.head, self.texts = weights, head, texts
         self.squares = [np.zeros_like(part) for part in weights.parts]
         longest = int(np.diff(texts.starts).max())
         width = weights.vectors.shape[1]
@@ -162,12 +166,8 @@ class Descent:
         weights, means = self.weights, self.means
         kernels.gather(self.texts.codes, self.texts.starts, rows, weights.vectors, self.grams, self.ends, means)
         active = weights.activate(means)
-        asked = weights.out[classes]
-        logits = np.einsum("ij,ij->i", active, asked) + weights.out_bias[classes]
-        errors = sigmoid(logits) - truth
-        back = np.where(active > 0, asked * errors[:, None], np.float32(0))
-        out, out_bias = np.zeros_like(weights.out), np.zeros_like(weights.out_bias)
-        kernels.add_rows(out, out_bias, classes, active, errors)
+        toward, out, out_bias = self.head.slope(weights, active, classes, truth)
+        back = np.where(active > 0, toward, np.float32(0))
         downward = back @ weights.hidden
         gradients = (back.T @ means, back.sum(axis=0), out, out_bias)
         for part, squares, gradient in zip(weights.parts[1:], self.squares[1:], gradients, strict=True):
@@ -184,11 +184,12 @@ class FittedNGrams:
     """A trained network; `first` is the model that it began from, None if it is one itself."""
 
     weights: Weights
+    head: str = "independent"
     first: "FittedNGrams | None" = None
 
     def probabilities(self, features: Texts) -> Floats:
-        weights = self.weights
-        return self._predict(features, lambda active: sigmoid(active @ weights.out.T + weights.out_bias))
+        weights, spread = self.weights, HEADS[self.head].spread
+        return self._predict(features, lambda active: spread(active @ weights.out.T + weights.out_bias))
 
     def embeddings(self, features: Texts) -> Floats:
         return self._predict(features, lambda active: active)
@@ -213,3 +214,51 @@ def sigmoid(logits: Floats) -> Floats:
     """1 / (1 + exp(-x)), without overflow."""
     half: Floats = np.tanh(logits * np.float32(0.5))
     return half * np.float32(0.5) + np.float32(0.5)
+
+
+def softmax(logits: Floats) -> Floats:
+    """exp(x) over its sum in each row, without overflow; a logit of minus infinity has no share."""
+    shares: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares
+
+
+Slopes = tuple[Floats, Floats, Floats]  # of the hidden layer (m, hidden), the logits' weights and their bias
+
+
+def slope_independent(weights: Weights, active: Floats, classes: npt.NDArray[Any], truth: Floats) -> Slopes:
+    """The gradients of the loss of pairs where every class is for itself."""
+    asked = weights.out[classes]
+    logits = np.einsum("ij,ij->i", active, asked) + weights.out_bias[classes]
+    errors = sigmoid(logits) - truth
+    out, out_bias = np.zeros_like(weights.out), np.zeros_like(weights.out_bias)
+    kernels.add_rows(out, out_bias, classes, active, errors)
+    return asked * errors[:, None], out, out_bias
+
+
+def slope_softmax(weights: Weights, active: Floats, classes: npt.NDArray[Any], truth: Floats) -> Slopes:
+    """The same where probabilities sum to 1: -log p of the class for a yes, -log(1 - p) for a no.
+
+    Its gradient by the logits is the probabilities minus those that the answer leaves: all on the class after a yes,
+    the softmax of the other classes after a no.
+    """
+    logits = active @ weights.out.T
+    logits += weights.out_bias
+    errors = softmax(logits)  # (m, C)
+    places = np.arange(len(classes))
+    logits[places, classes] = -np.inf
+    yes = truth > 0
+    errors[~yes] -= softmax(logits[~yes])
+    errors[places[yes], classes[yes]] -= 1
+    return errors @ weights.out, errors.T @ active, errors.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class Head:
+    """What makes probabilities of logits, and the gradients of their loss."""
+
+    spread: Callable[[Floats], Floats]
+    slope: Callable[[Weights, Floats, npt.NDArray[Any], Floats], Slopes]
+
+
+HEADS = {"independent": Head(sigmoid, slope_independent), "softmax": Head(softmax, slope_softmax)}
