@@ -11,7 +11,7 @@ standard error of `final`; `trained`: labels that the rounds train on. A few opt
 as in the setting chosen so far. The setting with the highest mean of `seed_set` and `final` is the best; of those
 within 0.001 of it, the one that trains on the fewest labels is chosen, with start "first" before "previous", as no
 label is then trained on more often because it came early. Settings that the file of results has already, with the same
-sizes, are not measured again.
+sizes, are not measured again. Where a training takes minutes (over a million labels), fewer settings are tried.
 """
 
 import json
@@ -53,6 +53,9 @@ SEARCHES = {
         ),
     ),
 }
+# With more labels than this a training takes minutes, so the search has one stage: all of what a round costs.
+LARGE = 1_000_000
+LARGE_STAGES = ({"epochs": (1, 2), "minibatch": (500, 1_000), "learning_rate": (0.1, 0.2)},)
 QUICK_STAGES = ({"epochs": (1, 2)}, {"start": ("previous", "first")})
 
 
@@ -191,6 +194,7 @@ def main():
     recipe = shrink(recipe) if options.quick else recipe
     bench = Bench(recipe, recipe.dataset.load(options.data, Path()), options.data, 1 if options.quick else DRAWS)
     start, stages = SEARCHES[type(recipe.model).__name__]
+    stages = LARGE_STAGES if bench.sizes[-1] > LARGE else stages
     settings = {"recipe": recipe.name, "rows": bench.task.n, "held_out_rows": bench.held_out, "draws": bench.draws}
     settings |= {"labels": [int(bench.sizes[0]), int(bench.sizes[-1])], "rounds": recipe.rounds}
     settings |= {"torch": installed_version("torch"), "quick": options.quick}

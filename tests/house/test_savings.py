@@ -98,7 +98,7 @@ def test_the_linear_model_learns_its_pairs(runs: ModuleType) -> None:
     model = runs.LinearPairs(3).tune(None, features, pairs, answers, seed=1)
     chances = model.probabilities(features)
     assert ((chances > 0.5).ravel() == answers).mean() > 0.95
-    assert np.array_equal(runs.LinearPairs(3).tune(None, features, pairs, answers, seed=1).weights, model.weights)
+    assert np.array_equal(runs.LinearPairs(3).tune(None, features, pairs, answers, seed=1).out, model.out)
     assert model.embeddings(features) is features
 
 

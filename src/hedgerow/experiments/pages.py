@@ -257,8 +257,8 @@ def explain_training(recipe: Mapping[str, Any], checks: Sequence[TrainingCheck])
     start = (recipe["model"] or {}).get("start", "previous")
     same = (
         " Every round of this recipe starts from the first model, so the two differ in their random numbers alone: the "
-        "check says nothing about too much or too little training, for which the settings were chosen on rows of the "
-        "pool that were held out."
+        "check says nothing about too much or too little training, which only rows of the pool that are held out can "
+        "show."
         if start == "first"
         else ""
     )
