@@ -11,7 +11,8 @@ standard error of `final`; `trained`: labels that the rounds train on. A few opt
 as in the setting chosen so far. The setting with the highest mean of `seed_set` and `final` is the best; of those
 within 0.001 of it, the one that trains on the fewest labels is chosen, with start "first" before "previous", as no
 label is then trained on more often because it came early. Settings that the file of results has already, with the same
-sizes, are not measured again. Where a training takes minutes (over a million labels), fewer settings are tried.
+sizes, are not measured again. With more than a million labels a training takes minutes, so fewer settings are tried,
+each with one draw of the labels.
 """
 
 import json
@@ -192,9 +193,11 @@ def main():
     options = made.parse_args()
     recipe = load_recipe(options.recipe)
     recipe = shrink(recipe) if options.quick else recipe
-    bench = Bench(recipe, recipe.dataset.load(options.data, Path()), options.data, 1 if options.quick else DRAWS)
+    large = recipe.seed_size + recipe.rounds * recipe.batch_size[0] > LARGE
+    draws = 1 if options.quick or large else DRAWS
+    bench = Bench(recipe, recipe.dataset.load(options.data, Path()), options.data, draws)
     start, stages = SEARCHES[type(recipe.model).__name__]
-    stages = LARGE_STAGES if bench.sizes[-1] > LARGE else stages
+    stages = LARGE_STAGES if large else stages
     settings = {"recipe": recipe.name, "rows": bench.task.n, "held_out_rows": bench.held_out, "draws": bench.draws}
     settings |= {"labels": [int(bench.sizes[0]), int(bench.sizes[-1])], "rounds": recipe.rounds}
     settings |= {"torch": installed_version("torch"), "quick": options.quick}

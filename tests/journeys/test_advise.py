@@ -114,6 +114,24 @@ def test_logits_margins_and_clusters_of_the_command_line(files: Path, run: Run) 
     assert found["measurements"]["close_distance"] == pytest.approx(2 * 8 * 0.05**2, rel=0.3)  # squared, not cosine
 
 
+def test_the_metric_of_an_array_of_clusters_can_be_set(files: Path, run: Run) -> None:
+    assert "cosine is assumed" in run(*advise(*FULL)).out
+    answer = run(*advise(*FULL, "--metric", "sqeuclidean"))
+    assert "distances     sqeuclidean: " in answer.out
+    assert "assumed" not in answer.out
+    found = json.loads(run(*advise(*FULL, "--metric", "sqeuclidean", "--json")).out)["measurements"]
+    assert (found["metric"], found["metric_assumed"]) == ("sqeuclidean", False)
+    assert found["tightness"] == found["close_distance"] / found["usual_distance"]
+
+
+def test_a_column_of_answers_that_is_not_there_takes_one_line(files: Path, run: Run) -> None:
+    pq.write_table(pa.table({"row": [0, 1], "class": [0, 0]}), "pairs.parquet")
+    Path("answers.csv").write_text("row,class,label\n0,0,1\n")
+    np.save("chances.npy", np.array([0.2, 0.9]))
+    given = ("--pairs", "pairs.parquet", "--labeled", "answers.csv", "--label-column", "foo")
+    one_line(run(*advise(*given, predictions="chances.npy", k=1)), 1, "answers.csv has no column 'foo'")
+
+
 def test_without_clusters_the_advice_is_restricted(files: Path, run: Run) -> None:
     answer = run(*advise("--labeled", "labeled.csv"))
     assert answer.code == 0
@@ -157,6 +175,7 @@ def test_pairs(files: Path, run: Run) -> None:
         (advise("--holdout", "predictions.parquet"), "has no column of labels"),
         (advise("--label-column", "truth", "--labeled", "labeled.csv"), "has no column 'truth'"),
         (advise("--classes", 5), "the predictions have 3 columns"),
+        (advise("--metric", "manhattan", *FULL), "metric"),
         (advise("--class-column", "class"), "--class-column needs --pairs"),
         (advise("--logits", "--pairs", "pairs.parquet"), "--logits cannot be used with --pairs"),
         (advise(predictions="points.npy"), "sums to|negative"),

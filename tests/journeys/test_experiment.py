@@ -121,9 +121,34 @@ def test_the_report(whole: Path, run: Run) -> None:
     assert done.code == 0, done.error
     for part in ("50 labels", "cluster-margin", "minus margin", "in percent", "report.html"):
         assert part in done.out
+    assert "trials: 2 complete\n" in done.out
+    assert "The report makes 6 comparisons in all of its tables; each interval has 99.167 % confidence" in done.out
+    assert "Equal within 0.002" in done.out
     check_self_contained((whole / "report.html").read_text())
     summary = json.loads(run("experiment", "report", whole, "--json").out)
     assert summary == json.loads((whole / "summary.json").read_text())
+
+
+def test_a_report_says_what_is_left_out(whole: Path, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "cut"
+    shutil.copytree(whole, out)
+    (out / "trials" / "001" / "badge-15" / "2.parquet").unlink()
+    done = run("experiment", "report", out)
+    assert done.code == 0, done.error
+    assert "trials: 1 complete, 1 unfinished\n" in done.out
+    assert "One trial has no interval" in done.out
+    summary = json.loads(run("experiment", "report", out, "--json").out)
+    assert (summary["trials"], summary["unfinished"], summary["family"]["comparisons"]) == (1, [1], 6)
+
+
+def test_a_single_strategy_has_no_verdicts(recipe: Path, run: Run, tmp_path: Path) -> None:
+    alone = recipe.with_name("alone.toml")
+    alone.write_text(RECIPE[: RECIPE.index("[[strategies]]")] + '[[strategies]]\nstrategy = "margin"\n')
+    assert run(*arguments(alone, tmp_path / "run")).code == 0
+    done = run("experiment", "report", tmp_path / "run")
+    assert done.code == 0, done.error
+    assert "trials: 2 complete\n" in done.out
+    assert "comparison" not in done.out
 
 
 def test_a_run_with_controls_says_what_is_due_to_clusters(recipe: Path, whole: Path, run: Run, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 
 import hedgerow as hr
 import reference
+from hedgerow.clustering import hac
 
 N = 6000
 
@@ -142,6 +143,27 @@ def test_near_copies_at_exactly_the_threshold_merge(spread, method):
         assert made.n_clusters == (4 if spread else 1)
 
 
+@pytest.mark.parametrize("method", ["exact", "certified"])
+@pytest.mark.parametrize("extent", [1e2, 1e3, 1e4])
+def test_clusters_at_exactly_a_threshold_that_is_small_beside_the_pool_merge(extent, method):
+    """A squared distance is a difference of numbers as large as the pool, whose errors do not shrink with it."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        first, step = rng.normal(size=(2, 8, 24))
+        first *= extent / np.linalg.norm(first, axis=1, keepdims=True)
+        points = np.concatenate([first, first + step / np.linalg.norm(step, axis=1, keepdims=True)])
+        apart = ((points[:8] - points[8:]) ** 2).sum(axis=1).max()
+        for threshold, count in ((apart, 8), (apart * (1 - 1e-5), 16)):
+            assert hr.cluster(points, threshold=threshold, metric="sqeuclidean", method=method).n_clusters == count
+
+
+@pytest.mark.parametrize("method", ["exact", "certified"])
+def test_a_far_point_does_not_keep_apart_what_is_at_the_threshold(method):
+    points = [[1000.6, 1000.5], [0.6, 0.5], [0.6, 0.6], [0.6, 0.6]]
+    made = hr.cluster(points, threshold=0.01, metric="sqeuclidean", method=method)
+    assert made.labels.tolist() == [0, 1, 1, 1]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_thousands_of_clusters_at_exactly_the_threshold_merge(seed):
     """Each point of one half has its partner at distance 1, some of them rounded up, and everything else is farther."""
@@ -156,6 +178,95 @@ def test_thousands_of_clusters_at_exactly_the_threshold_merge(seed):
     assert same_partition(made.labels, expected.labels)
     fewer = hr.cluster(points, metric="sqeuclidean", method="certified", threshold=apart.min() * (1 - 1e-7))
     assert fewer.n_clusters == 6000
+
+
+def cut_and_repeat(points, size, **options):
+    """Clusters of an average size, and whether they are those at the threshold that was reported."""
+    made = hr.cluster(points, average_size=size, **options)
+    assert len(points) / made.n_clusters >= size * (1 - 1e-12)
+    assert made.threshold == made.tree.heights[: len(points) - made.n_clusters].max(initial=0)
+    assert same_partition(made.tree.cut(threshold=made.threshold), made.labels)
+    return made, same_partition(made.labels, hr.cluster(points, threshold=made.threshold, **options).labels)
+
+
+@pytest.mark.parametrize("method", ["exact", "certified"])
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "euclidean"])
+@pytest.mark.parametrize("spread", [1.0, 1e-4])
+def test_an_average_size_gives_the_clusters_at_the_threshold_that_it_reports(metric, spread, method):
+    """A spread of 1e-4 makes cuts that float32 cannot find, and copies that it cannot tell apart."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(20, 200))
+        points = rng.normal(size=(n, 6))
+        points = np.concatenate([points, points + spread * rng.normal(size=points.shape)])
+        assert cut_and_repeat(points, float(rng.uniform(1.2, 6)), metric=metric, method=method)[1]
+
+
+def paired(rng, metric, count=60):
+    """Pairs at one distance but for rounding, far from each other; and that distance."""
+    points = np.zeros((2 * count, 2 * count))
+    if metric == "cosine":
+        points[::2, ::2] = points[1::2, ::2] = 3 * np.eye(count)
+        points[1::2, 1::2] = 4 * np.eye(count)
+        return points * rng.uniform(0.1, 1e4, (2 * count, 1)), 0.4
+    points[:, 0] = np.arange(2 * count) // 2 + rng.uniform(0, 0.1, count).repeat(2)
+    points[1::2, 0] += 0.3
+    return points, 0.3 if metric == "euclidean" else 0.09
+
+
+@pytest.mark.parametrize("method", ["exact", "certified"])
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "euclidean"])
+def test_if_an_average_size_needs_one_of_the_clusters_at_a_distance_all_merge(metric, method):
+    points, distance = paired(np.random.default_rng(0), metric)
+    made, is_same = cut_and_repeat(points, 120 / 119, metric=metric, method=method)
+    assert is_same
+    assert made.n_clusters == 60
+    assert made.threshold == pytest.approx(distance, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["exact", "certified"])
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "euclidean"])
+def test_no_two_clusters_of_an_average_size_are_within_its_threshold(metric, method):
+    for seed in range(60):
+        points = on_a_lattice(np.random.default_rng(seed))
+        distance = cdist(points, points, metric)
+        for size in (1.0, 1.2, 1.5, 2.0, 3.0):
+            made = hr.cluster(points, metric=metric, method=method, average_size=min(size, len(points)))
+            groups = [np.flatnonzero(made.labels == label) for label in range(made.n_clusters)]
+            between = [distance[np.ix_(a, b)].mean() for a, b in combinations(groups, 2)]
+            assert not between or min(between) > made.threshold
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+@pytest.mark.parametrize("size", [1.0, 1.3, 1.5])
+def test_an_average_size_that_copies_alone_reach(metric, size):
+    """A third of the rows are copies; what float32 takes for copies, or for points without distance, are others."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(20, 3))
+    points = np.concatenate([points, points, points + 1e-3 * rng.normal(size=points.shape)])
+    for close in (1e-7, 1e-9, 0):
+        some = np.concatenate([points, points[:5] * (1 + close * rng.normal(size=(5, 3)))]) if close else points
+        made, is_same = cut_and_repeat(some, size, metric=metric, method="certified")
+        assert is_same
+        assert made.threshold <= 1e-12
+        assert made.n_clusters >= 40
+
+
+def test_an_average_size_holds_where_float64_takes_nearly_equal_distances_in_another_order(monkeypatch):
+    """Then it may make fewer merges up to the same height than float32 did, and those of float32 stay."""
+    made = []
+
+    def settle(vectors, state, run):
+        made.append((state, settle_count(vectors, state, run)))
+        return made[-1][1]
+
+    settle_count = hac.settle_count
+    monkeypatch.setattr(hac, "settle_count", settle)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        points = rng.integers(1, 6, (150, 3)) * (1 + 1e-7 * rng.normal(size=(150, 3)))
+        cut_and_repeat(points, float(rng.uniform(1.5, 4)), metric="sqeuclidean", method="certified")
+    assert any(log is state.log for state, log in made)
 
 
 def test_lattices_merge_like_scipy_with_its_rows_in_another_order():

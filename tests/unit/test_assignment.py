@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow import shards
 from hedgerow.clustering import assignment
 
 
@@ -114,6 +115,50 @@ def test_a_centroid_without_a_direction_is_never_the_nearest():
     assert clusters.assign([[1, 0.1]]).tolist() == [0]
     opposite = hr.cluster(pool[:2], method="assign", subset=1.0, join_by="centroid", threshold=2.0)
     assert opposite.assign(pool).tolist() == [1, 2, 3, 4]
+
+
+SQUARED, CENTROID = {"metric": "sqeuclidean"}, {"join_by": "centroid"}
+EXACT = {  # pool, threshold, rows of the subset, options, labels
+    "an angle at the threshold": ([[1, 0], [-1, 0], [3, 4]], 0.4, [0, 1], CENTROID, [0, 1, 0]),
+    "a decimal at the threshold": ([[4.8], [104.8], [7.1]], 5.29, [0, 1], SQUARED, [0, 1, 0]),
+    "3 is 8/3 from 1/3": ([[0], [0], [1], [40], [3]], 64 / 9, [0, 1, 2, 3], SQUARED | CENTROID, [0, 0, 0, 1, 0]),
+    "beyond a threshold that float32 cannot tell from 0":
+        ([[0.0], [1e5], [1e-3], [2e-3], [3e-3]], 1e-7, [0, 1], SQUARED | CENTROID, [0, 1, 2, 3, 4]),
+    "5 from both": ([[3, 1], [2, 4], [1, 2], [0, 3], [1, 0]], 5, [0, 1], SQUARED | CENTROID, [0, 1, 0, 1, 0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pool", "threshold", "subset", "options", "labels"), EXACT.values(), ids=EXACT)
+def test_distances_at_the_threshold_and_equal_ones(pool, threshold, subset, options, labels):
+    made = hr.cluster(pool, method="assign", threshold=threshold, subset=subset, slack=1, **options)
+    assert made.labels.tolist() == labels
+
+
+def test_new_points_at_the_threshold_and_equally_near():
+    made = hr.cluster([[1, 0], [-1, 0]], threshold=0.4)
+    assert made.assign([[3, 4]]).tolist() == [0]
+    made = hr.cluster([[0, 4], [3, 4], [5, 0]], threshold=8.1, metric="sqeuclidean")
+    for count in (1, 2, 3, 5, 9, 17):
+        assert made.assign([[1.5, 4]] * count).tolist() == [0] * count
+
+
+@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
+def test_equally_near_clusters_on_an_engine(metric, engines, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "RANGE_BYTES", 1 << 18)
+    rng = np.random.default_rng(0)
+    pool = rng.integers(1, 4, (20_000, 4)).astype(np.float32)
+    np.save(tmp_path / "pool.npy", pool)
+    given = {"method": "assign", "subset": np.arange(200), "metric": metric, "threshold": 0.01}
+    made = hr.cluster(pool, **given)
+    assert (
+        made.labels.tobytes()
+        == hr.cluster(tmp_path / "pool.npy", **given, engine=engines("processes:2")).labels.tobytes()
+    )
+    np.save(tmp_path / "new.npy", pool + 0.5)
+    found = made.find_nearest(tmp_path / "new.npy", engine=engines("processes:2"))
+    expected = made.find_nearest(pool + 0.5)
+    assert found.labels.tobytes() == expected.labels.tobytes()
+    assert found.distances.tobytes() == expected.distances.tobytes()
 
 
 def test_a_subset_of_all_is_certified_linkage(points):

@@ -151,7 +151,7 @@ def test_a_recipe_may_name_its_controls() -> None:
     arms: list[dict[str, Any]] = [
         {"strategy": "cluster-margin"},
         {"strategy": "cluster-margin-shuffled", "control_of": "cluster-margin", "lacks": "clusters"},
-        {"strategy": "uniform-candidates", "control_of": ["cluster-margin"]},
+        {"strategy": "uniform-candidates", "control_of": ["cluster-margin"], "lacks": "all clusters"},
     ]
     tables: dict[str, Any] = {
         "name": "mine",
@@ -163,17 +163,67 @@ def test_a_recipe_may_name_its_controls() -> None:
     recipe = parse_recipe(tables | {"strategies": arms})
     assert [arm.control_of for arm in recipe.strategies] == [(), ("cluster-margin",), ("cluster-margin",)]
     described = recipe.describe()["strategies"]
-    assert [arm.get("lacks") for arm in described] == [None, "clusters", ""]
+    assert [arm.get("lacks") for arm in described] == [None, "clusters", "all clusters"]
     for wrong, message in [
         ({"control_of": "cluster-margins"}, "unknown control_of of 'margin' 'cluster-margins': did you mean"),
         ({"control_of": "margin"}, "unknown control_of of 'margin' 'margin'"),
         ({"control_of": 3}, "must be the name of a strategy or a list of names, got 3"),
         ({"control_of": [3]}, "must be the name of a strategy or a list of names"),
         ({"lacks": "clusters"}, "has lacks = 'clusters', but no control_of"),
+        ({"control_of": "cluster-margin"}, "'margin' has control_of, but no lacks: say what it lacks"),
         ({"control_of": "cluster-margin", "lacks": 3}, "lacks of 'margin' must be text"),
     ]:
         with pytest.raises(InputError, match=message):
             parse_recipe(tables | {"strategies": [*arms, {"strategy": "margin"} | wrong]})
+
+
+def test_controls_in_a_circle_are_refused() -> None:
+    one, other = Arm("one", Margin(), lacks="x"), Arm("other", Random(), lacks="y")
+    with pytest.raises(InputError, match="'one' is a control of itself, by way of others: remove a control_of"):
+        make_recipe(replace(one, control_of=("other",)), replace(other, control_of=("one",)))
+    three = [replace(one, control_of=("other",)), replace(other, control_of=("third",))]
+    with pytest.raises(InputError, match="a control of itself"):
+        make_recipe(*three, Arm("third", Margin(), control_of=("one",), lacks="z"))
+    assert make_recipe(*three, Arm("third", Margin()))  # a chain
+
+
+@pytest.mark.parametrize(
+    ("ours", "control", "fits"),
+    [
+        (ClusterMargin(3.0), ShuffledClusterMargin(3.0), True),
+        (ClusterMargin(3.0), ShuffledClusterMargin(10.0), False),
+        (ClusterMargin(1.0), ShuffledClusterMargin(10.0), False),
+        (ClusterMargin(3.0), ShuffledClusterMargin(3.0, power=1.0), False),
+        (ClusterMargin(3.0), UniformCandidates(3.0), True),
+        (ClusterMargin(3.0), UniformCandidates(2.0), False),
+        (ClusterMargin(3.0), InformedClusterMargin(3.0), True),
+        (ClusterMargin(3.0), InformedClusterMargin(2.0), False),
+        (ClusterMargin(3.0), InformedClusterMargin(2.0, shuffle_clusters=True), True),  # lacks two ideas: not known
+        (InformedClusterMargin(3.0), InformedClusterMargin(3.0, shuffle_clusters=True), True),
+        (InformedClusterMargin(3.0), InformedClusterMargin(2.0, shuffle_clusters=True), False),
+        (InformedClusterMargin(3.0), InformedClusterMargin(2.0), True),
+        (InformedClusterMargin(3.0), InformedRandom(), True),
+        (Hedge(), ShuffledHedge(power=5.0), False),
+        (ClusterMarginPairs(3.0), ShuffledClusterMarginPairs(3.0, per_row=1), False),
+        (ClusterMargin(3.0), Margin(), True),
+        (Margin(), ShuffledClusterMargin(3.0), True),
+    ],
+)
+def test_a_known_control_has_the_options_of_its_strategy(ours: Any, control: Any, fits: bool) -> None:
+    arms = Arm("ours", ours), Arm("control", control, control_of=("ours",), lacks="an idea")
+    if fits:
+        assert make_recipe(*arms)
+    else:
+        with pytest.raises(InputError, match=r"'control' differs from 'ours' in more than what a control .* use .*\("):
+            make_recipe(*arms)
+
+
+def test_a_known_control_has_the_clusters_of_its_strategy() -> None:
+    ours, control = Arm("ours", ClusterMargin(3.0)), Arm("control", ShuffledClusterMargin(3.0), COARSE, ("ours",), "x")
+    with pytest.raises(InputError, match=r"'control' differs from 'ours' .*average_size=10"):
+        make_recipe(ours, control)
+    thinned = Arm("control", UniformCandidates(3.0), COARSE, ("ours",), "clusters")  # which it does not use
+    assert make_recipe(ours, thinned)
 
 
 def test_a_recipe_with_controls_has_their_arms_and_no_other_setting() -> None:

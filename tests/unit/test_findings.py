@@ -1,6 +1,7 @@
 """What a run found: areas, savings and paired intervals against answers worked by hand and against scipy."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from scipy import stats
 from hedgerow.errors import InputError
 from hedgerow.experiments import findings
 from hedgerow.experiments.claims import CIFAR, CLAIMS, OPEN_IMAGES, SVHN, Claim, list_claims
-from hedgerow.experiments.findings import Comparison, Family, Findings, Point
+from hedgerow.experiments.findings import Comparison, Family, Findings, Point, judge_training
+from hedgerow.experiments.pages import show_interval
 from hedgerow.experiments.recipes import list_recipes
 from hedgerow.experiments.records import Held
 from hedgerow.metrics import HIGHER_IS_BETTER
@@ -154,6 +156,25 @@ def test_one_trial_decides_nothing() -> None:
 def test_only_trials_that_both_have_are_compared() -> None:
     found = compare({0: 1.0, 1: 2.0, 5: 9.0}, {0: 0.0, 1: 1.0, 2: 7.0})
     assert (found.mean, found.trials) == (1.0, 2)
+
+
+def test_the_same_difference_in_every_trial_is_no_verdict() -> None:
+    """Accuracy is a count over the test set, so this happens by chance; the interval would have no width."""
+    ours, theirs = {0: 505 / 597, 1: 503 / 597}, {0: 516 / 597, 1: 514 / 597}
+    found = compare(ours, theirs, Family(21, 0.002))
+    assert found.mean == pytest.approx(-11 / 597)
+    assert (found.low, found.high, found.trials, found.verdict) == (None, None, 2, "undecided")
+    assert found.flip() == replace(compare(theirs, ours, Family(21, 0.002)), strategy="b", baseline="a")
+    assert show_interval(found) == "-0.0184 [same in all trials]"
+    assert compare({0: 0.5, 1: 0.6, 2: 0.7}, {0: 0.49, 1: 0.59, 2: 0.69}).verdict == "undecided"
+    assert compare({0: 0.5, 1: 0.6}, {0: 0.4999, 1: 0.5999}).verdict == "undecided"  # nor is it equality
+    assert judge_training(found, 0.002, True) == "undecided: the same difference in every trial"
+
+
+def test_identical_curves_are_equal() -> None:
+    same = compare({0: 0.5, 1: 0.6}, {0: 0.5, 1: 0.6})
+    assert (same.low, same.high, same.verdict) == (0, 0, "equal within 0.002")
+    assert compare({0: 0.5, 1: 0.1 + 0.2}, {0: 0.5, 1: 0.3}).verdict == "equal within 0.002"  # up to rounding
 
 
 def make_recipe(names: Iterable[str], **settings: Any) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 """Hedge: its limits, its weights, what it refuses; for rows and for pairs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hedgerow as hr
@@ -112,8 +115,6 @@ def test_labels_can_be_counted_by_the_caller(given: dict[str, Any]) -> None:
 
 
 def test_rows_without_predictions_are_no_labels(given: dict[str, Any]) -> None:
-    import pyarrow as pa
-
     ids = np.arange(N)
     table = pa.table({"id": ids[:300], "probabilities": list(given["probabilities"][:300])})
     clusters = pa.table({"id": ids, "cluster": given["clusters"]})
@@ -127,6 +128,17 @@ def test_rows_without_predictions_are_no_labels(given: dict[str, Any]) -> None:
     )
     assert np.array_equal(batch.rows, short.rows)
     assert batch.rows.max() < 300
+
+
+def test_labeled_rows_count_without_predictions(given: dict[str, Any]) -> None:
+    """Predicting only what is open is natural, and rows need no more: what counts is how many are labeled."""
+    ids = np.arange(N)
+    table = pa.table({"id": ids[100:], "probabilities": list(given["probabilities"][100:])})
+    clusters = pa.table({"id": ids, "cluster": given["clusters"]})
+    batch = hr.select("hedge", 50, probabilities=table, clusters=clusters, labeled=np.arange(100))
+    expected = hr.select("hedge", 50, **given)
+    assert np.array_equal(batch.rows, expected.rows)
+    assert np.array_equal(batch.weights, expected.weights)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
@@ -207,7 +219,7 @@ def test_yes_answers_are_those_that_the_model_expects() -> None:
     pairs = hr.Pairs(np.arange(4), np.zeros(4, int))
     chances = np.array([0.9, 0.8, 0.1, 0.5], np.float32)
     view = hr.PairView(pairs, 4, np.array([True, True, True, False]), probabilities=chances)
-    assert count_labels(view) == (3, pytest.approx(1.8))
+    assert count_labels(view) == (3, pytest.approx(0.6))
     absent = hr.PairView(
         pairs,
         4,
@@ -215,8 +227,54 @@ def test_yes_answers_are_those_that_the_model_expects() -> None:
         probabilities=chances,
         absent=np.array([False, True, False, False]),
     )
-    assert count_labels(absent) == (2, pytest.approx(1.0))
-    assert count_labels(hr.PairView(pairs, 4, probabilities=chances)) == (0, 0.0)
+    assert count_labels(absent) == (2, pytest.approx(0.5))
+    assert count_labels(replace(view, unpredicted=np.array([True, False, True, False]))) == (3, pytest.approx(0.8))
+    assert count_labels(replace(view, unpredicted=np.array([True, True, True, False]))) == (3, None)
+    assert count_labels(hr.PairView(pairs, 4, probabilities=chances)) == (0, None)
+
+
+def predict_some(pairs: dict[str, Any], index: Any) -> dict[str, Any]:
+    """The same pairs as a table, and predictions for some of them only, in another order."""
+    rows, classes = pairs["pairs"].rows, pairs["pairs"].classes
+    order = np.random.default_rng(2).permutation(index)
+    chances = pairs["probabilities"].ravel()[order]
+    some = pa.table({"row": rows[order], "class": classes[order], "probability": chances})
+    return pairs | {"pairs": pa.table({"row": rows, "class": classes}), "probabilities": some}
+
+
+def predict_rows(pairs: dict[str, Any], rows: Any) -> dict[str, Any]:
+    """The same pairs, and predictions (rows, classes) for some rows only."""
+    clusters = pa.table({"id": np.arange(100), "cluster": pairs["clusters"]})
+    some = pa.table({"id": rows, "probabilities": list(pairs["probabilities"][rows])})
+    return pairs | {"probabilities": some, "clusters": clusters}
+
+
+def test_predictions_of_some_labeled_pairs_tell_the_share_of_yes(pairs: dict[str, Any]) -> None:
+    batch = hr.select_pairs("hedge", 50, **predict_some(pairs, np.arange(30, 500)))
+    chances = pairs["probabilities"].ravel().copy()
+    chances[:30] = chances[30:60].mean()
+    expected = hr.select_pairs("hedge", 50, **(pairs | {"probabilities": chances}))
+    assert np.array_equal(batch.index, expected.index)
+    assert batch.weights == pytest.approx(expected.weights)
+    assert (batch.settings["labeled"], batch.settings["without_predictions"]) == (60, 0)
+
+
+def test_predictions_of_no_labeled_pair_give_a_warning(pairs: dict[str, Any], tmp_path: Path) -> None:
+    message = r"they lack all labeled pairs.*predict the labeled pairs too.*--labeled"
+    some = predict_some(pairs, np.arange(60, 500))
+    with pytest.warns(HedgerowWarning, match=message):
+        batch = hr.select_pairs("hedge", 50, **some)
+    assert batch.index.min() >= 60
+    with pytest.warns(HedgerowWarning, match=message):
+        hr.select_pairs("hedge", 50, **predict_rows(pairs, np.arange(12, 100)))  # five classes per row
+    with pytest.warns(HedgerowWarning, match=message):
+        hr.select_pairs(Hedge(labels=60), 50, **(pairs | {"labeled": None}))
+    for name in ("pairs", "probabilities"):
+        pq.write_table(some[name], tmp_path / f"{name}.parquet")
+        some[name] = tmp_path / f"{name}.parquet"
+    with pytest.warns(HedgerowWarning, match=message):
+        again = hr.select_pairs("hedge", 50, **some)
+    assert np.array_equal(again.index, batch.index)
 
 
 def test_shuffled_clusters_are_another_batch(given: dict[str, Any], pairs: dict[str, Any]) -> None:

@@ -120,6 +120,9 @@ def change(part: str, **options: Any) -> dict[str, Any]:
         ({"trials": 0}, "trials must be at least 1"),
         ({"trials": "ten"}, "trials in the recipe must be a whole number, got 'ten'"),
         ({"batch_size": []}, "batch_size must be a number of labels"),
+        ({"batch_size": 40.0}, "batch_size in the recipe must be a whole number or a list of them, got 40.0"),
+        ({"batch_size": "40"}, "batch_size in the recipe must be a whole number or a list of them, got '40'"),
+        ({"batch_size": True}, "batch_size in the recipe must be a whole number, got True"),
         ({"name": 3}, "name in the recipe must be text"),
         ({"metric": "acuracy"}, "unknown metric 'acuracy': did you mean 'accuracy'"),
         ({"baseline": "random"}, "unknown baseline 'random': did you mean 'margin'|known: margin, cluster-margin"),
@@ -150,6 +153,10 @@ def change(part: str, **options: Any) -> dict[str, Any]:
         ({"strategies": [{"strategy": "margins"}]}, "unknown strategy 'margins': did you mean 'margin'"),
         ({"strategies": [{"strategy": "badge", "partition": 2}]}, "'partition': did you mean 'partitions'"),
         ({"strategies": [{"strategy": "badge", "nam": "b"}]}, "'nam': did you mean 'name'"),
+        (
+            {"strategies": [{"strategy": "margin", "name": "x" * 201}]},
+            r"the name 'x{40}\.\.\.' of a strategy is too long: .* at most 200 characters, and this one has 201",
+        ),
         ({"strategies": [{"strategy": "margin"}] * 2}, "two strategies are called 'margin'"),
         (
             {"strategies": [{"strategy": "margin", "name": "é"}, {"strategy": "random", "name": "ü"}]},

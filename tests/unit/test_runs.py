@@ -276,7 +276,7 @@ def test_runs_that_do_not_belong_together_are_not_joined(whole: Path, tmp_path: 
     with pytest.raises(InputError, match="trial 0 is in two of the runs"):
         report_experiment(whole, whole / "summary.json")
     run(tmp_path / "longer", rounds=4, trials=1)
-    with pytest.raises(InputError, match="rounds of blobs differ"):
+    with pytest.raises(InputError, match=r"cannot be merged: blobs differs in rounds$"):
         report_experiment(whole, tmp_path / "longer")
     other = replace(BLOBS, labels=(BLOBS.labels + 1) % 3)
     run_experiment(RECIPE, tmp_path / "data", trials=4, first_trial=3, dataset=other, trainer=Means())
@@ -328,11 +328,137 @@ def test_damaged_clusters_are_called_so(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, tmp_path / "run")
     trial = tmp_path / "run" / "trials" / "000"
     next(trial.glob("clusters-*.parquet")).write_bytes(b"")
-    with pytest.raises(StoreError, match=r"clusters-.*\.parquet is damaged .*: use a new folder, or delete"):
+    with pytest.raises(StoreError, match=r"clusters-.*\.parquet is damaged .*: delete this file and run again"):
         report_experiment(tmp_path / "run")
     (trial / "ours-10" / "3.parquet").unlink()
     with pytest.raises(StoreError, match=r"clusters-.*\.parquet is damaged"):
         run(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("trials/000/margin-10/1.parquet", "trials/001/margin-10/1.parquet"),
+        ("trials/001/random-10/1.parquet", "trials/001/margin-10/1.parquet"),
+        ("trials/001/margin-20/1.parquet", "trials/001/margin-10/1.parquet"),
+        ("trials/001/margin-10/1.parquet", "trials/001/margin-10/2.parquet"),
+        ("trials/000/seed.parquet", "trials/001/seed.parquet"),
+        ("trials/001/margin-10/1.parquet", "trials/001/seed.parquet"),
+    ],
+)
+def test_a_round_under_another_name_is_refused(source: str, target: str, whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole, folder)
+    shutil.copy(folder / source, folder / target)
+    with pytest.raises(
+        StoreError, match=rf"{target} holds .* labels\), not .*: delete (this file|its folder) and run again"
+    ):
+        report_experiment(folder)
+    (folder / "trials/001/random-20/3.parquet").unlink()
+    with pytest.raises(StoreError, match=f"{target} holds"):
+        run(folder)
+    wrong = folder / target
+    shutil.rmtree(wrong.parent) if wrong.stem == "seed" else wrong.unlink()
+    run(folder)
+    assert read_picks(folder) == read_picks(whole)
+
+
+def test_no_trial_is_counted_twice(whole: Path, tmp_path: Path) -> None:
+    trials = tmp_path / "run" / "trials"
+    shutil.copytree(whole, tmp_path / "run")
+    shutil.copytree(trials / "001", trials / "007")
+    with pytest.raises(StoreError, match=r"the seed set of trial 1 \(10 labels\), not the seed set of trial 7"):
+        report_experiment(tmp_path / "run")
+    shutil.rmtree(trials / "007")
+    (trials / "1").mkdir()
+    shutil.copy(trials / "001" / "seed.parquet", trials / "1")
+    for use in (report_experiment, run):
+        with pytest.raises(
+            StoreError, match=r"trials/1 is not the folder of a trial; that of trial 1 is called 001: mo"
+        ):
+            use(tmp_path / "run")
+
+
+@pytest.mark.parametrize("text", [b"", b"PAR1"])
+def test_a_damaged_round_says_what_to_delete(text: bytes, whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    (tmp_path / "run/trials/001/margin-10/2.parquet").write_bytes(text)
+    with pytest.raises(StoreError, match=r"margin-10/2\.parquet is damaged .*: delete this file and run again"):
+        report_experiment(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"machine": 3}', "machine must be a table, got 3"),
+        ('{"reproduces": 3}', "reproduces must be text, got 3"),
+        ("[]x", "Extra data"),
+        ("3", "int"),
+    ],
+)
+def test_a_damaged_description_is_called_so(text: str, message: str, whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    (tmp_path / "run" / "about.json").write_text(text)
+    with pytest.raises(StoreError, match=rf"about\.json is damaged .*{message}.*: delete this file and run again"):
+        report_experiment(tmp_path / "run")
+    (tmp_path / "run" / "about.json").unlink()
+    assert report_experiment(tmp_path / "run").held.machine == {}
+
+
+def keep_rounds(summary: dict[str, Any], keep: Callable[[dict[str, Any]], bool]) -> None:
+    columns = summary["rounds"]
+    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    summary["rounds"] = {name: [row[name] for row in rows if keep(row)] for name in columns}
+
+
+def fill(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda summary: summary["rounds"].update({name: [value] * len(summary["rounds"]["trial"])})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda it: it["recipe"].update(strategies=3), "strategies must be a list, got 3"),
+        (lambda it: it["recipe"].update(strategies=["margin"]), "a strategy must be a table, got 'margin'"),
+        (lambda it: it["recipe"].update(strategies=[{"name": "margin"}]), r"KeyError\('strategy'\)"),
+        (lambda it: it["recipe"].update(batch_size=10), "batch_size must be a list, got 10"),
+        (lambda it: it.update(machine=3), "machine must be a table, got 3"),
+        (lambda it: it.update(rounds=3), "rounds must be a table, got 3"),
+        (lambda it: it.update(unfinished=3), "unfinished must be a list, got 3"),
+        (lambda it: it.update(rounds={}), "its rounds have no accuracy"),
+        (lambda it: it["rounds"].pop("accuracy"), "its rounds have no accuracy"),
+        (lambda it: it["rounds"].pop("trial"), "its rounds have no trial"),
+        (lambda it: keep_rounds(it, lambda row: False), "it has no rounds"),
+        (fill("accuracy", "x"), "accuracy must be a number, got 'x'"),
+        (fill("log_loss", float("nan")), "log_loss must be a number, got nan"),
+        (fill("accuracy", None), "accuracy must be a number, got None"),
+        (fill("labeled", "x"), "labeled must be a number, got 'x'"),
+        (fill("trial", 9), "round 0 of 'ours' in trial 9, batches of 10, is there 3 times"),
+        (fill("batch_size", 7), "batches of 7 are not in its recipe"),
+        (
+            lambda it: keep_rounds(it, lambda row: (row["strategy"], row["trial"]) != ("margin", 2)),
+            "round 0 of 'margin' in trial 2, batches of 10, is there 0 times",
+        ),
+        (
+            lambda it: keep_rounds(it, lambda row: (row["batch_size"], row["trial"]) != (20, 1)),
+            "round 0 of 'ours' in trial 1, batches of 20, is there 0 times",
+        ),
+        (
+            lambda it: it["recipe"]["strategies"].pop(),
+            "round 0 of 'random' in trial 0, batches of 10, is there 1 times instead of 0",
+        ),
+    ],
+)
+def test_a_damaged_summary_is_called_so(
+    damage: Callable[[dict[str, Any]], Any], message: str, whole: Path, tmp_path: Path
+) -> None:
+    report_experiment(whole)
+    summary = json.loads((whole / "summary.json").read_text())
+    damage(summary)
+    (tmp_path / "bad.json").write_text(json.dumps(summary))
+    with pytest.raises(InputError, match=rf"bad\.json is not the summary\.json of an experiment: {message}") as caught:
+        report_experiment(whole, tmp_path / "bad.json")
+    assert "\n" not in str(caught.value)
 
 
 def read_picks(folder: Path) -> list[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from scipy.spatial.distance import cdist
 
 import engine_tasks
 import hedgerow as hr
@@ -246,10 +247,22 @@ def test_points_at_the_threshold_merge(metric: str, tmp_path: Path) -> None:
     points = np.where(rng.random((600, 1)) < 0.5, corners, corners + np.roll(corners, 1, axis=1))
     np.save(tmp_path / "pool.npy", points)
     threshold = 1 - 0.5**0.5 if metric == "cosine" else 1.0
-    alone = hr.cluster(points, method="exact", metric=metric, threshold=threshold)
     given: dict[str, Any] = {"metric": metric, "threshold": threshold, "slack": 1, "shard_rows": 40}
     found = hr.cluster(tmp_path / "pool.npy", method="certified", **given)
-    assert found.n_clusters == alone.n_clusters
+    # Which of the ties merge decides how many clusters are left, so what holds for every order is tested.
+    apart = average_between(found.labels, cdist(points, points, metric))
+    within = np.diag(apart).copy()
+    np.fill_diagonal(apart, np.inf)
+    assert apart.min() > threshold * (1 + 1e-9)
+    assert within.max() <= threshold * (1 + 1e-9)
+    assert found.n_clusters < len(np.unique(points, axis=0))
+
+
+def average_between(labels: Any, distances: Any) -> Any:
+    """The average distance between every two clusters, and within each of them, each row with itself included."""
+    members = np.eye(labels.max() + 1)[labels]
+    members /= members.sum(axis=0)
+    return members.T @ distances @ members
 
 
 @pytest.mark.parametrize("name", ["processes:2", "dask:2", "ray:2"])

@@ -5,23 +5,19 @@ looks up the result in a table of rules (`rules.py`). Every number and every rul
 not do: train a model, or know more than the runs behind the rules.
 """
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hedgerow import checks, pool
+from hedgerow import checks
 from hedgerow.advice.measuring import Question, measure
 from hedgerow.advice.records import Calibration, Measurements, SimulatedBatch
 from hedgerow.advice.rules import Rule, judge, list_options
 from hedgerow.advice.wording import explain, list_conditions, list_missing, name_choice
-from hedgerow.clustering.clusters import METADATA_KEY
+from hedgerow.clustering import hac
 from hedgerow.progress import Progress, watch
 
 __all__ = ["Advice", "Calibration", "Measurements", "Reason", "SimulatedBatch", "advise", "give_advice"]
-
-DEFAULT_METRIC = "cosine"
 
 
 @dataclass(frozen=True)
@@ -78,6 +74,7 @@ def advise(
     labels: Any = None,
     holdout: Any = None,
     classes: int | None = None,
+    metric: str | None = None,
     seed: int = 0,
     ignore_unknown: bool = False,
     column: str | None = None,
@@ -95,18 +92,21 @@ def advise(
     labels: one per entry of `labeled` (class numbers or names; for pairs, answers 0 or 1), or one per row of the pool.
     Files given as `labeled` may have them in a column, label or what label_column says. holdout: predictions with
     labels that the model was not trained on, for its calibration: a table or file with both, or a tuple. classes: how
-    many there are, where predictions are margins.
+    many there are, where predictions are margins. metric: of distances between embeddings, for clusters that do not say
+    with which one they were made, such as an array; without it, cosine distance is assumed for these.
 
     The batches that are simulated are those of `select` with the same seed. O(n) time and a few bytes per row beyond
     the inputs.
     """
     checked = checks.integer(k, "k", least=1), checks.seed(seed)
     count = None if classes is None else checks.integer(classes, "classes", least=1)
+    if metric is not None:
+        checks.option(metric, "metric", hac.METRICS)
     sources = {"probabilities": probabilities, "margins": margins, "logits": logits, "predictions": predictions}
     sources |= {"embeddings": embeddings, "clusters": clusters, "pairs": pairs}
     columns = {"predictions": column, "ids": id_column, "classes": class_column, "labels": label_column}
     question = Question(
-        checked[0], sources, labeled, labels, holdout, count, find_metric(clusters), checked[1], ignore_unknown, columns
+        checked[0], sources, labeled, labels, holdout, count, metric, checked[1], ignore_unknown, columns
     )
     with watch(progress) as report:
         return give_advice(measure(question, report))
@@ -130,15 +130,3 @@ def give_advice(measured: Measurements) -> Advice:
 
 def _as_reason(rule: Rule, measured: Measurements) -> Reason:
     return Reason(rule.name, list_conditions(rule, measured), rule.reason, rule.evidence)
-
-
-def find_metric(clusters: Any) -> str:
-    """The metric that clusters were made with, if they say so."""
-    metric = getattr(clusters, "metric", None)
-    if isinstance(clusters, (str, os.PathLike)) and str(clusters).lower().endswith(".parquet"):
-        stored = pool.read_metadata(str(clusters)).get(METADATA_KEY)
-        try:
-            metric = None if stored is None else json.loads(stored)["metric"]
-        except (ValueError, KeyError, TypeError):
-            metric = None
-    return metric if isinstance(metric, str) else DEFAULT_METRIC

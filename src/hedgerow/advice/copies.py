@@ -29,6 +29,7 @@ LEAST_COMPARED = 300  # picks, for a share with a standard error of at most thre
 ROWS = 1 << 14  # embeddings at a time in float64
 STEP = 1 << 22  # margins at a time
 BLOCK = 1 << 22  # distances at a time: 16 MiB
+LARGEST = 1e150  # of numbers whose differences are squared and added up in float64
 ROUNDING = 1e-6  # of half squared distances in float32, so that copies of a point are near each other
 
 
@@ -121,7 +122,7 @@ class Near:
         """
         count = count_compared(len(rows), self.embeddings.width)
         some = np.sort(rng.choice(len(rows), count, replace=False)) if count < len(rows) else np.arange(len(rows))
-        points, limit = prepare(take_embeddings(self.embeddings, rows), self.metric, self.distance)
+        points, limit = prepare(take_embeddings(self.embeddings, rows, self.metric), self.metric, self.distance)
         halves = np.einsum("ij,ij->i", points, points) / 2
         step = max(1, BLOCK // len(rows))
 
@@ -182,20 +183,29 @@ def _pair_up(members: Rows, clusters: Labels, most: int) -> Rows:
 
 def _find_median(embeddings: pool.Matrix, rows: Rows, metric: str) -> float:
     """The median distance between the first half of these rows and the second."""
-    first, second = np.split(scale(take_embeddings(embeddings, rows), metric), 2)
+    first, second = np.split(scale(take_embeddings(embeddings, rows, metric), metric), 2)
     squares = ((first - second) ** 2).sum(axis=1)
     distances = {"cosine": squares / 2, "euclidean": np.sqrt(squares)}.get(metric, squares)
     return float(np.median(distances))
 
 
-def take_embeddings(embeddings: pool.Matrix, rows: Rows) -> npt.NDArray[Any]:
-    """These rows of the embeddings, found to be finite; the error names the row of the pool."""
+def take_embeddings(embeddings: pool.Matrix, rows: Rows, metric: str) -> npt.NDArray[Any]:
+    """These rows of the embeddings, found to be finite; so are their distances. Errors name the row of the pool."""
     taken = embeddings.take(rows)
     for start in range(0, len(rows), ROWS):
         good = np.isfinite(taken[start : start + ROWS]).all(axis=1)
         if not good.all():
             row = rows[start + int(np.argmin(good))]
             raise InputError(f"embeddings has a NaN or an infinity in row {row}: remove or repair that row")
+        if metric == "cosine":
+            continue
+        largest = np.abs(taken[start : start + ROWS]).max(axis=1)
+        if float(largest.max()) > LARGEST:
+            row = rows[start + int(np.argmax(largest))]
+            raise InputError(
+                f"embeddings holds {largest.max():.3g} in row {row}, whose square is beyond float64: divide all of "
+                "them by a large number, or measure angles (--metric cosine)"
+            )
     return taken
 
 

@@ -99,23 +99,35 @@ def find_answers(
 def _read_answers(
     paths: list[str], named: NamedPairs, column: str | None, ignore_unknown: bool
 ) -> list[tuple[Rows, npt.NDArray[Any]]]:
-    """(positions, answers) of the files that have a column of answers."""
-    found = []
+    """(positions, answers) of the files that have a column of answers; if it is named, one of them must."""
+    found, seen = [], []
     for path in paths:
         opened = tables.open_source(path, "labeled")
         if isinstance(opened, tables.Table):
-            key = column if column in opened.types else opened.find("answers", tables.VECTOR_NAMES["answers"])
+            seen.append(opened)
+            given = column if column in opened.types else None
+            key = opened.find("answers", tables.VECTOR_NAMES["answers"]) if column is None else given
             if key is not None:
                 index, values = named.locate(opened, f"labeled ({path})", ignore_unknown), opened.read(key)
                 found.append((index[index >= 0], as_answers(values, opened.describe(key))[index >= 0]))
+    if column is not None and seen and not found:
+        seen[0].require(column)
     return found
 
 
 def as_answers(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.int64]:
-    """Answers as 0 and 1."""
-    if values.dtype.kind not in "iufb" or not np.isin(values, (0, 1)).all():
-        raise InputError(f"{name} must hold answers, 0 or 1 (or bool)")
-    return values.astype(np.int64)
+    """Answers as 0 and 1; in text, which CSV files hold, they are true and false."""
+    values = _unpack(values, name)
+    if values.dtype.kind == "U":
+        words = np.char.lower(values)
+        answers, fits = words == "true", np.isin(words, ("true", "false"))
+    else:
+        answers = values
+        fits = np.isin(values, (0, 1)) if values.dtype.kind in "iufb" else np.zeros(len(values), np.bool_)
+    if not fits.all():
+        wrong = values[~fits][:1].tolist()[0]
+        raise InputError(f"{name} holds {wrong!r}: answers are 0 or 1, or true or false")
+    return np.asarray(answers, np.int64)
 
 
 def _refuse_column(column: str | None) -> None:
@@ -167,6 +179,10 @@ def _unpack(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     for one in values:
         if not isinstance(one, (str, int, float, np.generic)) or one != one:  # only NaN differs from itself
             raise InputError(f"{name} holds {one}, which is no class number or name: leave out what has no label")
+    texts = np.array([isinstance(one, str) for one in values], np.bool_)
+    if texts.any() and not texts.all():
+        text, number = values[int(np.argmax(texts))], values[int(np.argmin(texts))]
+        raise InputError(f"{name} holds names and numbers, such as {text!r} and {number!r}: give one kind")
     return np.array(values.tolist()) if len(values) else values.astype(np.str_)
 
 

@@ -5,6 +5,8 @@ passes over the pool's margins and clusters. Of the predictions, after a first p
 labeled rows are read, and of the embeddings only picked rows; those of a table are read whole.
 """
 
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,23 +18,30 @@ from hedgerow import pairs, pool, scores, strategies
 from hedgerow.advice import copies
 from hedgerow.advice.labels import Known, calibrate, count_classes, find_answers, find_labels, read_holdout
 from hedgerow.advice.records import FACTORS, Calibration, Measurements, SimulatedBatch
+from hedgerow.clustering import hac
+from hedgerow.clustering.clusters import METADATA_KEY
 from hedgerow.errors import InputError
 from hedgerow.pairs.files import Columns
 from hedgerow.progress import Progress
 from hedgerow.strategies import inputs
 from hedgerow.strategies.inputs import ABSENT, Closed, Joined
+from hedgerow.strategies.ranking import MOST_MARGIN
 
 Rows = npt.NDArray[np.int64]
 
 NEEDS = frozenset({"margins", "clusters"})
 STREAM = 0xAD715E  # sets the random numbers of the measurements apart from those of the batches
+SUMS_TO_ONE = 0.01  # as near as float16 gets with a thousand classes
 SORTED_PAIRS = 1 << 21  # about as many pairs are grouped by cluster and class: half a second
-MOST_MARGIN = 1.0  # of probabilities: stochastic margin takes no others
+DEFAULT_METRIC = "cosine"
 
 
 @dataclass(frozen=True)
 class Question:
-    """What `advise` was asked: the inputs by name, as they were given, and how to read them."""
+    """What `advise` was asked: the inputs by name, as they were given, and how to read them.
+
+    metric: of distances; None for that of the clusters.
+    """
 
     k: int
     sources: Mapping[str, Any]
@@ -40,7 +49,7 @@ class Question:
     labels: Any = None
     holdout: Any = None
     classes: int | None = None
-    metric: str = "cosine"
+    metric: str | None = None
     seed: int = 0
     ignore_unknown: bool = False
     columns: Mapping[str, str | None] = field(default_factory=dict)  # predictions, ids, classes, labels
@@ -149,7 +158,10 @@ def measure_pairs(question: Question, report: Progress) -> Measurements:
         yes = Known(positive, given.pairs.classes[positive].astype(np.int64))
     facts = _measure_pool(seen, question, classes, yes, report)
     facts["calibration"] = _calibrate_pairs(question, known, view.probabilities, given.absent)
-    asked = np.bincount(given.pairs.classes[pick("margin", strategies.Margin())], minlength=classes)
+    picked = pick("margin", strategies.Margin())
+    if matrix is not None:
+        facts["exclusive"] = _measure_sums(matrix, _look_up(given.joined, "probabilities", given.pairs.rows[picked]))
+    asked = np.bincount(given.pairs.classes[picked], minlength=classes)
     facts |= {"unasked_classes": int(np.count_nonzero(asked == 0)), "largest_class": float(asked.max() / question.k)}
     return Measurements(**facts)
 
@@ -179,10 +191,11 @@ def _measure_pool(
     facts: dict[str, Any] = {"unit": "row" if seen.asked is None else "pair"}
     facts |= {"k": k, "n": seen.closed.size, "unlabeled": seen.closed.available}
     facts |= {"labeled": counts["labeled"], "without_predictions": counts["without_predictions"], "classes": classes}
+    facts |= {"labeled_given": question.labeled is not None}
     facts |= {"batch_to_pool": k / seen.closed.available}
     if counts["labeled"]:
         facts |= {"batch_to_labels": k / counts["labeled"]}
-    if counts["labeled"] and classes:
+    if question.labeled is not None and classes:
         facts |= {"labels_per_class": counts["labeled"] / classes}
     if known is not None and classes:
         per_class = known.count(classes)
@@ -194,32 +207,73 @@ def _measure_pool(
 def _simulate(seen: Pool, question: Question, report: Progress) -> dict[str, Any]:
     """The batches, and what they would share by chance."""
     facts: dict[str, Any] = {}
-    sizes, near, cut = None, None, None
+    sizes, near = None, None
     rng = np.random.default_rng([STREAM, question.seed])
     if seen.clusters is not None:
         sizes = np.bincount(seen.clusters).astype(np.int64)
         n_clusters = int(np.count_nonzero(sizes))
         facts |= {"n_clusters": n_clusters, "average_size": len(seen.clusters) / n_clusters}
         facts |= {"agreement": _measure_agreement(seen, seen.clusters, sizes, rng)}
-        if seen.embeddings is not None:
-            cut = copies.measure_cut(seen.embeddings, question.metric, seen.clusters, sizes, rng)
-            if cut is not None:
-                near = copies.Near(seen.embeddings, question.metric, cut[0])
-                compared = copies.count_compared(question.k, seen.embeddings.width)
-                facts |= {"close_distance": cut[0], "usual_distance": cut[1], "close_count": compared}
-    if seen.embeddings is not None and cut is None:
-        facts |= {"usual_distance": copies.measure_usual(seen.embeddings, question.metric, rng)}
+    if seen.embeddings is not None:
+        distances, near = _measure_distances(seen, seen.embeddings, question, sizes, rng)
+        facts |= distances
     batches = []
     planned = list(_list_strategies(seen))
     for done, (name, strategy) in enumerate(planned):
         report("simulating batches", 0.4 + 0.6 * done / len(planned))
         picked = seen.pick(name, strategy)
         batches.append(_describe_batch(seen, name, strategy, picked, sizes, near, rng))
-        if name == "margin" and sizes is not None:
+        if name != "margin":
+            continue
+        facts |= {"tied": _measure_ties(seen, picked)}
+        if sizes is not None:
             classes = seen.classes(picked)
             expected = copies.expect_groups(sizes, np.array([len(picked)]) if classes is None else np.bincount(classes))
             facts |= {"chance_sharing": expected.sharing, "chance_clusters_per_100": expected.groups_per_100}
     return facts | {"batches": tuple(batches)}
+
+
+def _measure_distances(
+    seen: Pool,
+    embeddings: pool.Matrix,
+    question: Question,
+    sizes: npt.NDArray[np.int64] | None,
+    rng: np.random.Generator,
+) -> tuple[dict[str, Any], copies.Near | None]:
+    """(the distances and their metric, what finds near-copies by them if there are clusters of two)."""
+    known = question.metric or find_metric(question.sources.get("clusters"))
+    metric, cut = known or DEFAULT_METRIC, None
+    facts: dict[str, Any] = {"metric": metric, "metric_assumed": known is None}
+    if seen.clusters is not None and sizes is not None:
+        cut = copies.measure_cut(embeddings, metric, seen.clusters, sizes, rng)
+    if cut is None:
+        return facts | {"usual_distance": copies.measure_usual(embeddings, metric, rng)}, None
+    compared = copies.count_compared(question.k, embeddings.width)
+    facts |= {"close_distance": cut[0], "usual_distance": cut[1], "close_count": compared}
+    return facts, copies.Near(embeddings, metric, cut[0])
+
+
+def find_metric(clusters: Any) -> str | None:
+    """The metric that clusters were made with; None if they do not say so."""
+    metric = getattr(clusters, "metric", None)
+    if isinstance(clusters, (str, os.PathLike)) and str(clusters).lower().endswith(".parquet"):
+        stored = pool.read_metadata(str(clusters)).get(METADATA_KEY)
+        try:
+            metric = None if stored is None else json.loads(stored)["metric"]
+        except (ValueError, KeyError, TypeError):
+            metric = None
+    return metric if isinstance(metric, str) and metric in hac.METRICS else None
+
+
+def _measure_ties(seen: Pool, picked: Rows) -> float:
+    """The share of the margin batch with its highest margin, if more has that margin than was picked."""
+    margins = seen.margins[picked]
+    last = margins.max()
+    tied = seen.margins == last
+    if seen.closed.mask is not None:
+        tied &= ~seen.closed.mask
+    inside = np.count_nonzero(margins == last)
+    return float(inside / len(picked)) if np.count_nonzero(tied) > inside else 0.0
 
 
 def _measure_agreement(
@@ -319,6 +373,12 @@ def _measure_classes(matrix: pool.Matrix, rows: Rows) -> dict[str, Any]:
         asked[np.argpartition(block, -2, axis=1)[:, -2:]] = True
         first += np.bincount(block.argmax(axis=1), minlength=matrix.width)
     return {"unasked_classes": int(np.count_nonzero(~asked)), "largest_class": float(first.max() / len(rows))}
+
+
+def _measure_sums(matrix: pool.Matrix, rows: Rows) -> float:
+    """The share of the rows whose probabilities sum to 1."""
+    summed = sum(np.count_nonzero(np.abs(block.sum(axis=1) - 1) < SUMS_TO_ONE) for _, block in matrix.gather(rows))
+    return float(summed / len(rows))
 
 
 def _calibrate_rows(question: Question, joined: Joined, known: Known | None, classes: int | None) -> Calibration | None:

@@ -3,11 +3,13 @@
 A measurement that the inputs do not allow is None. Rules (`rules.py`) read measurements by name, with `find`.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 FACTORS = (1.25, 3.0, 10.0)  # of the batches that are simulated: those of the recipes
+DERIVED = ("excess_sharing", "tightness")  # that rules read, and that JSON has for readers
 
 
 @dataclass(frozen=True)
@@ -48,20 +50,26 @@ class Calibration:
 class Measurements:
     """Everything that `advise` measured; None where the inputs do not tell.
 
-    unit: "row" or "pair"; n, unlabeled, labeled and without_predictions count these. classes: how many there are.
-    labels_per_class: labeled / classes. fewest_labels, classes_without_labels: counted from the labels; for pairs, from
-    the answers yes. batch_to_labels: k / labeled. batch_to_pool: k / unlabeled.
+    unit: "row" or "pair"; n, unlabeled, labeled and without_predictions count these. labeled_given: whether it was said
+    what is labeled so far, be it nothing. classes: how many there are. labels_per_class: labeled / classes.
+    fewest_labels, classes_without_labels: counted from the labels; for pairs, from the answers yes. batch_to_labels:
+    k / labeled. batch_to_pool: k / unlabeled.
 
     n_clusters, average_size: of the clusters. chance_sharing, chance_clusters_per_100: what `sharing` and
     `clusters_per_100` of a margin batch would be on average if the clusters were shuffled over the rows of the pool,
     that is, if they meant nothing. agreement: how alike the margins within one cluster are, from about 0 (as with
-    shuffled clusters) to 1 (equal); for pairs, within one cluster and class. close_distance: the median distance of two
-    rows of one cluster; usual_distance: of two rows of the pool. close_count: how many picks of each batch were
-    compared with all of it.
+    shuffled clusters) to 1 (equal); for pairs, within one cluster and class.
+
+    close_distance: the median distance of two rows of one cluster; usual_distance: of two rows of the pool. metric:
+    that of both; metric_assumed: whether neither the caller nor the clusters said which. close_count: how many picks of
+    each batch were compared with all of it.
 
     unasked_classes: classes that are not one of the two most likely ones for any row of the margin batch; for pairs,
     those without a pair in it. largest_class: the share of the margin batch whose most likely class is the most
-    frequent one; for pairs, the share of the most frequent class. batches: the simulated batches.
+    frequent one; for pairs, the share of the most frequent class. tied: the share of the margin batch with the highest
+    margin in it, if more has that margin than was picked, else 0. exclusive: for pairs, the share of the rows in the
+    margin batch whose probabilities sum to 1, as those of a softmax do; 0 if they are not given by class. batches: the
+    simulated batches.
     """
 
     unit: str
@@ -87,6 +95,11 @@ class Measurements:
     unasked_classes: int | None = None
     largest_class: float | None = None
     calibration: Calibration | None = None
+    labeled_given: bool = False
+    metric: str | None = None
+    metric_assumed: bool = False
+    tied: float | None = None
+    exclusive: float = 0.0
     batches: tuple[SimulatedBatch, ...] = ()
 
     def find_batch(self, strategy: str, margin_factor: float | None = None) -> SimulatedBatch | None:
@@ -139,14 +152,21 @@ class Measurements:
         value = getattr(self, name)
         return None if value is None else float(value)
 
+    def find_most(self, name: str) -> float:
+        """The most that a measurement can be: beyond what is shared by chance there is only the rest of the batch."""
+        if name == "excess_sharing" and self.chance_sharing is not None:
+            return 1 - self.chance_sharing
+        return math.inf
+
     def to_json(self) -> dict[str, Any]:
         """In the types of JSON; `read_measurements` reads it."""
-        return asdict(self) | {"batches": [asdict(one) for one in self.batches]}
+        derived = {name: self.find(name) for name in DERIVED}
+        return asdict(self) | derived | {"batches": [asdict(one) for one in self.batches]}
 
 
 def read_measurements(stored: Mapping[str, Any]) -> Measurements:
     """What `Measurements.to_json` gave."""
-    found = dict(stored)
+    found = {name: value for name, value in stored.items() if name not in DERIVED}
     batches = tuple(SimulatedBatch(**one) for one in found.pop("batches"))
     calibration = found.pop("calibration")
     return Measurements(

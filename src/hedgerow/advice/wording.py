@@ -6,10 +6,10 @@ from posixpath import normpath
 from typing import Any
 
 from hedgerow.advice.records import Measurements, SimulatedBatch
-from hedgerow.advice.rules import CLASSES, Condition, Rule, find_lack
+from hedgerow.advice.rules import CLASSES, CLUSTERS, Condition, Rule, find_lack
 
 WIDTH = 88
-PERCENT = {"margin_sharing", "excess_sharing", "batch_to_pool"}
+PERCENT = {"margin_sharing", "excess_sharing", "batch_to_pool", "tied", "exclusive"}
 WORDS = {
     "batch_to_pool": "the batch as a share of what is unlabeled",
     "batch_to_labels": "the batch, in multiples of the labels so far",
@@ -22,6 +22,8 @@ WORDS = {
     "n_clusters": "clusters",
     "unasked_classes": "classes that the margin batch does not ask about",
     "classes_without_labels": "classes without labels",
+    "tied": "picks of the margin batch that are tied with what it leaves out",
+    "exclusive": "rows of the margin batch whose probabilities sum to 1",
 }
 SHORT = {  # for tables
     "batch_to_pool": "batch / unlabeled",
@@ -35,13 +37,15 @@ SHORT = {  # for tables
     "n_clusters": "clusters",
     "unasked_classes": "classes not asked about",
     "classes_without_labels": "classes without labels",
+    "tied": "tied",
+    "exclusive": "sum to 1",
 }
 GIVEN_AS = {  # how to give what a measurement needs
-    "margin_sharing": "clusters (--clusters FILE)",
-    "margin_clusters": "clusters (--clusters FILE)",
-    "excess_sharing": "clusters (--clusters FILE)",
-    "agreement": "clusters (--clusters FILE)",
-    "n_clusters": "clusters (--clusters FILE)",
+    "margin_sharing": CLUSTERS,
+    "margin_clusters": CLUSTERS,
+    "excess_sharing": CLUSTERS,
+    "agreement": CLUSTERS,
+    "n_clusters": CLUSTERS,
     "tightness": "embeddings (--embeddings FILE)",
     "batch_to_labels": "what is labeled so far (--labeled FILE)",
     "labels_per_class": "what is labeled so far (--labeled FILE)",
@@ -97,9 +101,14 @@ def _find_inputs(name: str, measured: Measurements) -> Iterator[str]:
     """What a measurement needs that was not given, or what the inputs that were given do not have."""
     if name == "labels_per_class" and measured.classes is None:
         yield CLASSES
-        if measured.labeled:
+        if measured.labeled or measured.labeled_given:
             return
-    if name == "agreement" and measured.n_clusters is not None:
+    if name == "batch_to_labels" and measured.labeled_given:
+        yield "labels, of which there are none so far"
+    elif name == "excess_sharing" and measured.chance_sharing is not None:
+        share = f"by chance alone, {show_value(name, measured.chance_sharing)} of the picks share a cluster"
+        yield f"smaller clusters or a smaller batch: {share}, so that the threshold is out of reach"
+    elif name == "agreement" and measured.n_clusters is not None:
         yield "clusters of two unlabeled rows, with margins that differ"
     elif name == "tightness" and measured.usual_distance is not None:
         has_clusters = measured.n_clusters is not None
@@ -164,9 +173,13 @@ def _list_facts(measured: Measurements) -> Iterator[str]:
         agreement = "not known" if measured.agreement is None else f"{show_value('', measured.agreement)} (0 to 1)"
         yield _fact("clusters", f"{size}; agreement of margins {agreement}")
     if measured.close_distance is not None:
-        near = f"{measured.close_distance:.3g} between two rows of a cluster, {measured.usual_distance:.3g} of the pool"
+        metric = "" if measured.metric is None else f"{measured.metric}: "
+        within, usual = f"{measured.close_distance:.3g}", f"{measured.usual_distance:.3g}"
+        near = f"{metric}{within} between two rows of a cluster, {usual} of the pool"
         compared = f"picks no farther apart than the former are close ({measured.close_count:,} compared with all)"
         yield _fact("distances", f"{near} (medians); {compared}")
+    if measured.close_distance is not None and measured.metric_assumed:
+        yield _fact("", f"{measured.metric} is assumed: the clusters do not say how they were made (--metric)")
     if measured.calibration is not None:
         yield from _describe_calibration(measured)
 

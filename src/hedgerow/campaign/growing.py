@@ -222,8 +222,8 @@ def stack_centroids(parts: list[Centroids]) -> Centroids:
     spread = [part.spread * (like.factor / part.factor) ** 2 for part in parts[1:]]
     return replace(
         like,
-        means=np.concatenate([like.means, *means]).astype(np.float32),
-        spread=np.concatenate([like.spread, *spread]).astype(np.float32),
+        means=np.concatenate([like.means, *means]),
+        spread=np.concatenate([like.spread, *spread]),
     )
 
 

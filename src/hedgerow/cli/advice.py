@@ -48,6 +48,13 @@ def advise(
         ),
     ] = None,
     classes: Annotated[int | None, typer.Option(help="Number of classes, if the predictions are margins.")] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="Metric of distances: cosine, sqeuclidean or euclidean. Default: that of the clusters, or cosine if "
+            "they do not say."
+        ),
+    ] = None,
     seed: Seed = 0,
     ignore_unknown: Annotated[
         bool, typer.Option("--ignore-unknown", help="Leave out ids that are not in the pool, instead of an error.")
@@ -86,6 +93,7 @@ def advise(
         labeled=[Path(one) for one in labeled or ()] or None,
         holdout=holdout,
         classes=classes,
+        metric=metric,
         seed=seed,
         ignore_unknown=ignore_unknown,
         column=column,

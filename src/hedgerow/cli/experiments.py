@@ -134,6 +134,8 @@ def report_run(
         typer.echo(heading)
         print_rows(rows)
         typer.echo("")
+    for note in summary.notes():
+        typer.echo(note)
     typer.echo(f"report: {summary.report}")
 
 

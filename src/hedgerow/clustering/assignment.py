@@ -9,6 +9,9 @@ joins a cluster when average linkage would merge the two. With join_by="centroid
 which is what the appendix says. For an average size, epsilon_c is the smallest that reaches it, also over the cuts of
 P, as estimated from a sample of the other points.
 
+A distance that equals epsilon_c but for rounding in float64 is within it, as for linkage. Of equally near centroids the
+lowest number is taken. Products in float32 tell which centroids are near, differences in float64 which is nearest.
+
 Up to `FEW` centroids the search is exact. More are sorted into cells, and a point is compared with those of the
 `PROBES` nearest cells.
 """
@@ -25,11 +28,11 @@ import numpy.typing as npt
 from hedgerow import checks
 from hedgerow.clustering import cells, hac
 from hedgerow.clustering.dendrogram import Dendrogram
-from hedgerow.clustering.growth import FINEST, ROUNDING
+from hedgerow.clustering.growth import FINEST, ROUNDING, Goal
 from hedgerow.clustering.methods import Assign, Certified
 from hedgerow.clustering.parts import Record, load_column, load_slices, name_part, remove_folder, run_once, save_columns
 from hedgerow.clustering.sharding import Shards, gather_shards
-from hedgerow.clustering.vectors import BLOCK, Vectors, average_groups, measure_half, open_vectors
+from hedgerow.clustering.vectors import BLOCK, Vectors, measure_half, open_vectors
 from hedgerow.clustering.workers import Job, Workers, held
 from hedgerow.engines import Engine
 from hedgerow.errors import InputError
@@ -45,6 +48,7 @@ from hedgerow.store.checkpoints import fingerprint
 FEW = 8_192  # up to this many centroids, every point is compared with all
 PROBES = 8  # cells whose centroids a point is compared with; docs/scaling.md has what that misses
 COLUMNS = 2_048  # centroids per matrix product
+NARROW = 4e-7  # likewise (kernels.EQUAL) for distances to means in float32
 SAMPLE = 4_096  # points that decide where to cut the subset: enough to estimate a share of a tenth to 5%
 CUTS = 10  # cuts of the subset that are tried
 INDEX = "centroids.npz"
@@ -55,15 +59,16 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Centroids:
-    """What is needed to assign a point: the means of clusters (m, d) float32, and their spread (m,).
+    """What is needed to assign a point: the means of clusters (m, d) float64, and their spread (m,).
 
     Means are of rows as the metric sees them: unit vectors for cosine; for sqeuclidean, rows minus `center` (d,), times
     `factor`. The spread is half of the mean squared distance of a cluster's points from their mean; if it is infinite,
-    the cluster is never the nearest.
+    the cluster is never the nearest. Both are float32 in files of earlier versions: distances that differ by less than
+    float32 can tell are then equal, or in any order.
     """
 
-    means: npt.NDArray[np.float32]
-    spread: npt.NDArray[np.float32]
+    means: npt.NDArray[np.floating[Any]]
+    spread: npt.NDArray[np.floating[Any]]
     center: npt.NDArray[np.float64]
     factor: float
 
@@ -78,14 +83,31 @@ class Centroids:
         """
         if rule == "average":
             return self
-        spread = np.where(np.isinf(self.spread), self.spread, np.float32(0))
+        spread = np.where(np.isinf(self.spread), self.spread, 0)
         if metric != "cosine":
             return replace(self, spread=spread)
         norms = np.sqrt(2 * measure_half(self.means))
         nowhere = norms <= ROUNDING[np.float32]
         spread[nowhere] = np.inf
         means = self.means / np.where(nowhere, 1, norms)[:, None]
-        return replace(self, means=means.astype(np.float32), spread=spread)
+        return replace(self, means=means.astype(self.means.dtype), spread=spread)
+
+    def hold(
+        self, nearest: npt.NDArray[np.int64], distances: npt.NDArray[np.float64], limit: float, metric: str
+    ) -> npt.NDArray[np.bool_]:
+        """Which points are within the limit of their nearest centroid; equal means equal but for rounding errors."""
+        if not len(self):
+            return np.zeros(len(nearest), np.bool_)
+        scale = 1.0 if metric == "cosine" else 2.0 / self.factor**2
+        gap, half = limit / scale, measure_half(self.means) + self.spread
+        half[np.isinf(half)] = 0
+        within = Goal(gap).widen(float(half.max()) + gap, metric).threshold
+        # In proportion to the norms of the two, and to raw values, which are about 1 where a center is subtracted.
+        norm = np.sqrt(half + gap)
+        error = kernels.EQUAL * np.maximum(1, norm) + (NARROW * norm if self.means.dtype == np.float32 else 0)
+        with np.errstate(over="ignore"):
+            reach = scale * np.maximum(within, (np.sqrt(gap) + error) ** 2)
+        return np.asarray(distances <= reach[nearest])
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +171,7 @@ def cluster_subset(vectors: Vectors, method: Assign, job: hac.Job) -> tuple[npt.
         limit = find_reach(distance, most - len(centroids))
     out = np.empty(n, np.int64)
     out[rows] = labels
-    out[rest] = number_points(nearest, distance <= limit, len(centroids))
+    out[rest] = number_points(nearest, centroids.hold(nearest, distance, limit, vectors.metric), len(centroids))
     return number_clusters(out), limit
 
 
@@ -219,25 +241,44 @@ def choose_rows(subset: Any, n: int, seed: int) -> Rows:
 
 
 def gather_centroids(vectors: Vectors, labels: npt.NDArray[Any], team: Team, rows: Rows | None = None) -> Centroids:
-    """The centroids of clusters 0..max from the labels of all points, or of `rows`."""
-    means, half, _ = average_groups(vectors, labels, team, measure_half, rows)
-    return measure_spread(means, half, vectors)
+    """The centroids of clusters 0..max from the labels of all points, or of `rows`. Memory: 16 d bytes per cluster.
 
+    Sums are those of the differences to one member, so that copies have exactly their mean, and no spread. Each thread
+    reads the points of its own clusters in order, so the order of every sum is fixed.
+    """
+    wide = replace(vectors, dtype=np.float64)
+    rows = np.arange(len(labels)) if rows is None else rows
+    count, d = int(labels.max(initial=-1)) + 1, vectors.raw.shape[1]
+    member = np.empty(count, np.int64)
+    member[labels] = rows
+    means, sums, half = np.empty((count, d)), np.zeros((count, d)), np.zeros(count)
+    team.ranges(lambda lo, hi: wide.take(member[lo:hi], means[lo:hi]), count)
 
-def measure_spread(means: npt.NDArray[np.float64], half: npt.NDArray[np.float64], vectors: Vectors) -> Centroids:
-    """Centroids from means (m, d) and the means of half the squared norms (m,)."""
-    spread = half - measure_half(means)
-    spread[spread < ROUNDING[np.float64] * half] = 0
-    return Centroids(means.astype(np.float32), spread.astype(np.float32), vectors.center, vectors.factor)
+    def add(part: int) -> None:
+        for start in range(0, len(labels), BLOCK):
+            group = labels[start : start + BLOCK]
+            mine = np.flatnonzero(group % team.size == part)
+            kernels.add_differences(wide.take(rows[start + mine]), group[mine], means, sums, half)
+
+    team.map(add, range(team.size))
+    size = np.bincount(labels, minlength=count)
+    sums /= size[:, None]
+    means += sums
+    return Centroids(means, np.maximum(half / size - measure_half(sums), 0), vectors.center, vectors.factor)
 
 
 def gather_on_shards(vectors: Vectors, labels: npt.NDArray[np.int32], shards: Shards) -> Centroids:
-    """As `gather_centroids`, of labels numbered by first appearance, on the workers of shards."""
+    """As `gather_centroids`, of labels numbered by first appearance, on the workers of shards.
+
+    The spread is a difference of two means, so that one below their rounding errors is 0.
+    """
     first = np.unique(labels, return_index=True)[1]
     parts = gather_shards(shards, labels, first, np.float64, "centroids", "norm")
-    found = measure_spread(parts.load("means"), parts.load("half"), vectors)
+    means, half = parts.load("means"), parts.load("half")
+    spread = half - measure_half(means)
+    spread[spread < ROUNDING[np.float64] * half] = 0
     shards.sweep(None)
-    return found
+    return Centroids(means, spread, vectors.center, vectors.factor)
 
 
 def find_nearest(
@@ -257,15 +298,10 @@ def search_index(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """As `find_nearest`, with centroids that are sorted already."""
     nearest, gap = np.empty(len(rows), np.int64), np.empty(len(rows))
+    wide = replace(vectors, dtype=np.float64)
 
     def look(start: int) -> None:
-        block = vectors.take(rows[start : start + BLOCK])
-        with np.errstate(over="ignore", invalid="ignore"):  # a point beyond float32 is near no centroid
-            best, gaps = compare(block, index)
-            # Where float32 cannot separate the nearest from others, use float64.
-            close = np.flatnonzero(gaps < FINEST * (measure_half(block) + index.half[best]))
-            if len(close):
-                best[close], gaps[close] = compare(block[close].astype(np.float64), index)
+        best, gaps = compare(wide.take(rows[start : start + BLOCK]), index)
         nearest[start : start + BLOCK] = index.numbers[best]
         gap[start : start + BLOCK] = gaps
         progress("assigning", min(1.0, (start + BLOCK) / len(rows)))
@@ -283,10 +319,7 @@ def find_nearest_on(
     threads: int | None,
     progress: Progress,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """As `find_nearest`, for all rows of files, in ranges on an engine.
-
-    Ranges are whole blocks, because the rounding of a product depends on its shape.
-    """
+    """As `find_nearest`, for all rows of files, in ranges on an engine."""
     settings = {"metric": metric, "factor": centroids.factor, "rows": count_rows(matrix, BLOCK)}
     data: list[npt.NDArray[Any]] = [centroids.means, centroids.spread, centroids.center]
     with open_shards(engine, workdir, matrix, settings, data) as (opened, folder):
@@ -303,10 +336,7 @@ def find_nearest_on(
 def find_nearest_by(
     workers: Workers, centroids: Centroids, team: Team, rows: Rows, progress: Progress
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """As `find_nearest`, for some rows of the pool, which ascend, on the workers of a clustering.
-
-    Tasks are whole blocks, because the rounding of a product depends on its shape.
-    """
+    """As `find_nearest`, for some rows of the pool, which ascend, on the workers of a clustering."""
     assert workers.source.matrix is not None, "the pool is in files"
     folder = workers.folder / f"join-{fingerprint([centroids.means, centroids.spread, rows], {})[:16]}"
     save_columns(name_part(folder, "all", 0), {"rows": rows})
@@ -370,7 +400,7 @@ class CentroidIndex:
     centers: npt.NDArray[np.float32]
     starts: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int64]  # the number of each centroid before sorting
-    means: npt.NDArray[np.float32]
+    means: npt.NDArray[np.float64]
     spread: npt.NDArray[np.float64]
     half: npt.NDArray[np.float64]  # of the mean squared norms
 
@@ -392,47 +422,69 @@ def index_centroids(centroids: Centroids, team: Team) -> CentroidIndex:
     count = int(2 * np.sqrt(len(centroids))) if len(centroids) > FEW else 1
     rng = np.random.default_rng(len(centroids))
     sample = np.sort(rng.choice(len(centroids), min(len(centroids), cells.SAMPLE * count), replace=False))
-    centers = cells.train_centers(centroids.means[sample], count, rng, team).fine
-    order, starts = cells.sort_groups(cells.spread_nearest(centroids.means, centers, team), len(centers))
-    means, spread = centroids.means[order], centroids.spread[order].astype(np.float64)
+    narrow = centroids.means.astype(np.float32)
+    centers = cells.train_centers(narrow[sample], count, rng, team).fine
+    order, starts = cells.sort_groups(cells.spread_nearest(narrow, centers, team), len(centers))
+    means, spread = centroids.means[order].astype(np.float64), centroids.spread[order].astype(np.float64)
     return CentroidIndex(centers, starts, order, means, spread, measure_half(means) + spread)
 
 
-def compare(block: npt.NDArray[Any], index: CentroidIndex) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def compare(
+    block: npt.NDArray[np.float64], index: CentroidIndex
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The position of the nearest centroid of every row of a block, within the cells nearest to it, and the gap.
 
-    In the precision of the block. The gap is computed from differences, which avoids cancellation. If there is no
-    nearest: 0 and infinity.
+    Does not depend on the other rows, although products do: what they leave open is decided by differences. If there is
+    no nearest: 0 and infinity.
     """
-    best = np.zeros(len(block), np.int64)
-    value = np.full(len(block), -np.inf, block.dtype)
-    for c, members in visit_cells(block, index):
-        for first in range(index.starts[c], index.starts[c + 1], COLUMNS):
-            some = slice(first, min(first + COLUMNS, index.starts[c + 1]))
-            means = index.means[some].astype(block.dtype, copy=False)
-            half = index.half[some].astype(block.dtype)
-            for start in range(0, len(members), cells.BLOCK):
-                rows = members[start : start + cells.BLOCK]
-                kernels.keep_best(block[rows] @ means.T, half, rows, first, index.numbers, best, value)
-    gaps = measure_half(np.subtract(block, index.means[best], dtype=np.float64)) + index.spread[best]
-    gaps[gaps <= ROUNDING[np.float64] * index.half[best]] = 0  # duplicates have distance 0
-    gaps[np.isneginf(value)] = np.inf
+    best, gaps = np.zeros(len(block), np.int64), np.full(len(block), np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):  # of points beyond float32, all gaps are computed
+        narrow, half = block.astype(np.float32), measure_half(block)
+        known = np.where(half < np.finfo(np.float32).max, (1 - FINEST) * half, -np.inf)
+        for c, members in visit_cells(block, narrow, index):
+            for first in range(index.starts[c], index.starts[c + 1], COLUMNS):
+                some = slice(first, min(first + COLUMNS, index.starts[c + 1]))
+                means, near = index.means[some].astype(np.float32), (1 - FINEST) * index.half[some]
+                for start in range(0, len(members), cells.BLOCK):
+                    rows = members[start : start + cells.BLOCK]
+                    kernels.keep_nearest(
+                        narrow[rows] @ means.T, near.astype(np.float32), rows, block, half, known, first,
+                        index.means, index.spread, index.half, index.numbers, best, gaps,
+                    )  # fmt: skip
+    gaps[gaps < kernels.EQUAL**2 * index.half[best]] = 0  # copies have distance 0
     return best, gaps
 
 
-def visit_cells(block: npt.NDArray[Any], index: CentroidIndex) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """The cells near to any row of a block, and the rows that are near."""
+def visit_cells(
+    block: npt.NDArray[np.float64], narrow: npt.NDArray[np.float32], index: CentroidIndex
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """The cells near to any row of a block, which is also given in float32, and the rows that are near."""
     held = np.flatnonzero(np.diff(index.starts))
     probes = min(PROBES, len(held))
     if len(held) == probes:
         yield from ((int(c), np.arange(len(block))) for c in held)
         return
-    centers, half = index.centers[held], cells.half_norms(index.centers[held])
     chosen = np.empty((len(block), probes), np.int64)
     for start in range(0, len(block), cells.BLOCK):
-        gaps = half - block[start : start + cells.BLOCK] @ centers.T
-        chosen[start : start + cells.BLOCK] = np.argpartition(gaps, probes - 1, axis=1)[:, :probes]
+        some = slice(start, start + cells.BLOCK)
+        chosen[some] = choose_cells(block[some], narrow[some], index.centers[held], probes)
     order = np.argsort(chosen, axis=None, kind="stable")
     edges = np.searchsorted(chosen.ravel()[order], np.arange(len(held) + 1))
     for c in np.flatnonzero(np.diff(edges)):
         yield int(held[c]), order[edges[c] : edges[c + 1]] // probes
+
+
+def choose_cells(
+    block: npt.NDArray[np.float64], narrow: npt.NDArray[np.float32], centers: npt.NDArray[np.float32], probes: int
+) -> npt.NDArray[np.int64]:
+    """The cells (n, probes) whose centers are nearest to each row; in float64 where float32 cannot separate them."""
+    half = cells.half_norms(centers)
+    gaps = half - narrow @ centers.T
+    near = np.argpartition(gaps, probes, axis=1)[:, : probes + 1]  # the last is the nearest of those not chosen
+    ends, chosen = np.take_along_axis(gaps, near, axis=1), near[:, :probes]
+    doubt = FINEST * (measure_half(block) + half[near].max(axis=1))
+    clear = ends[:, probes] - ends[:, :probes].max(axis=1) > doubt
+    for i in np.flatnonzero(~clear):
+        exact = measure_half(np.subtract(centers, block[i], dtype=np.float64))
+        chosen[i] = np.argsort(exact, kind="stable")[:probes]
+    return chosen

@@ -171,7 +171,8 @@ class Clusters:
                 )
             else:
                 nearest, distances = self._search(matrix.array(), centroids, threads, report)
-        labels = assignment.number_points(nearest, distances <= self.threshold, self.n_clusters)
+        near = centroids.hold(nearest, distances, self.threshold, self.metric)
+        labels = assignment.number_points(nearest, near, self.n_clusters)
         return Assignment(labels.astype(np.int32), distances, self.n_clusters, matrix.ids)
 
     def _search(
@@ -194,7 +195,7 @@ class Clusters:
         """Write Parquet with the columns `id` (if there are ids) and `cluster`, in the order of the pool.
 
         ids: written in place of the clusters' own; distinct integers or strings, one per row. The tree is not saved.
-        centroids: also write the centroids, n_clusters x d float32, to a second file: `clusters.centroids.npz` for
+        centroids: also write the centroids, n_clusters x d float64, to a second file: `clusters.centroids.npz` for
         `clusters.parquet`. Clusters loaded from both files can `assign`. force: replace files that exist.
         """
         pool.check_target(path, force=force)
@@ -311,7 +312,7 @@ def cluster(
     (docs/scaling.md has how far). With a name, the options of the method are keyword arguments: neighbors (15),
     slack (1.1), shard_rows (None: no shards), subset (0.1), join_by ("average"), rounds (3).
     zeros (cosine): rows of zeros have no direction; "refuse" them, or make each a cluster of its own ("singletons").
-    centroids: keep what `Clusters.assign` needs for new points, n_clusters x d float32.
+    centroids: keep what `Clusters.assign` needs for new points, n_clusters x d float64.
     engine: where to search for neighbors, most of the work of certified and multiround: "processes:N",
     "dask://host:port" (see `hedgerow.engines`), or an engine that is open. With shard_rows workers merge, too. Clusters
     do not depend on the engine.
@@ -422,7 +423,7 @@ def cut_pool(vectors: Vectors, method: Method, job: hac.Job) -> Clusters:
         # A complete tree costs little more than a part of it, and can be cut anywhere.
         whole = job if average_size is None else replace(job, cut=hac.Cut())
         tree = hac.grow_tree(vectors, method, whole)
-        limit = tree.threshold_for(average_size=average_size) if threshold is None else threshold
+        limit = hac.find_cut(tree, average_size, vectors) if threshold is None else threshold
     else:
         if isinstance(method, Multiround):
             tree = multiround.grow_in_rounds(vectors, method, job)
@@ -438,7 +439,7 @@ def cut_quadratic(raw: npt.NDArray[Any], method: Method, cut: hac.Cut) -> Cluste
     """The clusters for Euclidean distance, from a complete tree. They have no centroids: the average distance of a
     point to a cluster does not follow from the cluster's mean."""
     tree = hac.grow_quadratic(raw, cut.threshold)
-    limit = tree.threshold_for(average_size=cut.average_size) if cut.threshold is None else cut.threshold
+    limit = hac.find_cut(tree, cut.average_size) if cut.threshold is None else cut.threshold
     return Clusters(tree.cut(threshold=limit), limit, "euclidean", method.name, tree)
 
 

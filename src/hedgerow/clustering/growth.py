@@ -6,7 +6,8 @@ tell which is larger, `settle` makes the last merges in float64, so that cluster
 
 For a number of merges no threshold is guessed: once m merges are made, the m-th lowest of them is a cap that no merge
 of the cut can exceed, and it only falls as more are found. Each pass cuts the tree at the cap, computes the clusters'
-means again from the points, and searches with other cells.
+means again from the points, and searches with other cells. In the end the merges that float32 cannot tell from the cap
+are undone (`reopen`) and settled in float64, where the cap is the threshold.
 
 A `State` is all that the next round needs. With a workdir it is saved, and a run that was killed continues from there
 with the same result.
@@ -37,10 +38,12 @@ HARDER = 2.0  # a pass compares this many times as many pairs of cells
 RARE = 1e-3  # passes end when one merges less than this share of the clusters, and fewer have another one too close
 USUAL_RATIO = 0.1  # of what a pass finds to what the one before it found, while only one has ended
 MOST_PASSES = 24  # three are usual at a million rows, six at ten million, thirteen at a hundred million
-STATE_FORMAT = 4  # of the files in a workdir: files in another format are refused
+STATE_FORMAT = 5  # of the files in a workdir: files in another format are refused
 ROUNDING = {np.float32: 2e-6, np.float64: 1e-12}  # error of a gap, relative to the largest half norm
 FINEST = 4 * ROUNDING[np.float32]  # likewise: smaller gaps need float64
 EQUAL = 1e-9  # share of a threshold beyond it that still counts as equal to it, as far as float64 rounding explains it
+USUAL_ERROR = 4e-15  # of a gap in float64, relative to the largest half norm: measured in up to 2,048 dimensions
+MOST_EQUAL = 1e-6  # as EQUAL, where the usual error is larger than that share
 UNIT_ERROR = 1e-15  # of a gap of unit vectors in float64, however small it is
 
 
@@ -51,9 +54,11 @@ class Goal:
     threshold: float = np.inf
     merges: int | None = None
 
-    def widen(self, spread: float, least: float) -> "Goal":
-        """The largest gap that equals the threshold but for rounding errors in float64, which are `least` or more."""
-        error = max(least, min(ROUNDING[np.float64] * spread, EQUAL * self.threshold))
+    def widen(self, spread: float, metric: str) -> "Goal":
+        """The largest gap that equals the threshold but for rounding errors in float64."""
+        least = UNIT_ERROR if metric == "cosine" else 0.0
+        usual = min(USUAL_ERROR * spread, MOST_EQUAL * self.threshold)
+        error = max(least, usual, min(ROUNDING[np.float64] * spread, EQUAL * self.threshold))
         return replace(self, threshold=self.threshold + error)
 
     def narrow(self, spread: float) -> "Goal":
@@ -144,12 +149,27 @@ def grow(vectors: Vectors, run: Run) -> State:
 
 def find_limits(run: Run, vectors: Vectors) -> tuple[Run, Limits]:
     """The run with its goal as gaps in this precision are compared with it, and the limits of its merges."""
-    dtype, least = vectors.dtype, UNIT_ERROR if vectors.metric == "cosine" else 0.0
-    sure = run.goal.narrow(run.spread) if dtype == np.float32 else run.goal.widen(run.spread, least)
-    doubt = 0.0
-    if dtype == np.float32 and run.goal.threshold < float(np.finfo(np.float32).max):
+    dtype, doubt = vectors.dtype, 0.0
+    sure = run.goal.narrow(run.spread) if dtype == np.float32 else run.goal.widen(run.spread, vectors.metric)
+    if dtype == np.float32 and run.goal.merges is not None:
+        doubt = 2 * ROUNDING[np.float32] * run.spread
+    elif dtype == np.float32 and run.goal.threshold < float(np.finfo(np.float32).max):
         doubt = run.goal.threshold + ROUNDING[np.float32] * run.spread - sure.threshold
     return replace(run, goal=sure), Limits(np.inf, run.slack, ROUNDING[dtype] * run.spread, doubt)
+
+
+def reopen(state: State, run: Run, n: int) -> tuple[State, Goal]:
+    """The state without the merges that float32 cannot tell from the highest, and the goal to make them in float64.
+
+    No merge that is undone is beyond the goal. Merges of equal points stay.
+    """
+    log = make_monotone(n, state.log)
+    highest = float(log.heights.max(initial=0.0))
+    sure = log.heights <= Goal(highest).narrow(run.spread).threshold
+    sure[: state.duplicates] = True
+    doubtful = np.concatenate([state.doubtful, log.left[~sure], log.right[~sure]])
+    kept = Log(log.left[sure], log.right[sure], log.heights[sure])
+    return replace(state, log=kept, doubtful=doubtful), Goal(highest + ROUNDING[np.float32] * run.spread)
 
 
 def settle(vectors: Vectors, state: State, run: Run) -> Log:
@@ -180,7 +200,9 @@ def largest_half(vectors: Vectors) -> float:
 def run_round(state: State, layout: Layout | None, limits: Limits, run: Run, vectors: Vectors) -> State:
     """One neighbor search and all merges that it certifies."""
     search = state.search
-    limits = replace(limits, threshold=state.cap)
+    # While a tree grows to a number of merges, its cap falls: what is near to it matters in the passes only.
+    doubt = limits.doubt if run.goal.merges is None or state.passes else 0.0
+    limits = replace(limits, threshold=state.cap, doubt=doubt)
     active, log, doubtful, copies = merge_once(state, layout, limits, run, vectors)
     joined = join_logs([state.log, log])
     if len(log):
@@ -244,13 +266,17 @@ def search_once(state: State, active: Active, layout: Layout, limits: Limits, ru
 def begin_pass(state: State, vectors: Vectors, run: Run) -> State:
     """All clusters at the cap, with means computed again, for a more thorough search with other cells."""
     raised = make_monotone(len(vectors), state.log)
-    cap = run.goal.cap(raised)
+    cap, doubtful = run.goal.cap(raised), state.doubtful
+    if run.goal.merges is not None:
+        doubtful = NONE  # those of another cap
+        if vectors.dtype == np.float64:
+            cap = Goal(cap).widen(run.spread, vectors.metric).threshold
     log = cut_log(raised, cap)
     passes = state.passes + 1
     search = replace(run.search, pairs=HARDER * run.search.pairs, seed=run.search.seed + 1_000 * passes)
     active = gather_clusters(vectors, log, run, passes)
     found = find_share(state, len(vectors)) if state.passes else None
-    return State(active, log, search, cap, state.turn, passes, len(log), found, state.duplicates, state.doubtful)
+    return State(active, log, search, cap, state.turn, passes, len(log), found, state.duplicates, doubtful)
 
 
 def find_share(state: State, n: int) -> float:

@@ -28,12 +28,24 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow import __version__, checks, machine, pool
-from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree
-from hedgerow.clustering.growth import FINEST, ROUNDING, STATE_FORMAT, Goal, Run, grow, largest_half, settle
+from hedgerow.clustering.dendrogram import Dendrogram, Log, build_tree, cut_log, make_monotone
+from hedgerow.clustering.growth import (
+    FINEST,
+    ROUNDING,
+    STATE_FORMAT,
+    Goal,
+    Run,
+    State,
+    grow,
+    largest_half,
+    reopen,
+    settle,
+)
 from hedgerow.clustering.layout import PAIRS, Search
+from hedgerow.clustering.merges import NONE
 from hedgerow.clustering.methods import Certified, Exact, Method, read_method
 from hedgerow.clustering.sharding import Shards
-from hedgerow.clustering.vectors import Vectors, choose_factor, open_vectors
+from hedgerow.clustering.vectors import BLOCK, Vectors, choose_factor, measure_half, open_vectors
 from hedgerow.clustering.workers import Workers
 from hedgerow.errors import HedgerowWarning, InputError
 from hedgerow.machine import Team, available
@@ -194,8 +206,8 @@ def grow_tree(vectors: Vectors, method: Exact | Certified, job: Job) -> Dendrogr
 def grow_precisely(vectors: Vectors, run: Run) -> Log:
     """The merges up to the goal: in float32 where it separates distances at the cut, else in float64.
 
-    For a given threshold that is known in advance, for a number of merges only once they are made. Equal points are
-    equal in either precision.
+    For a given threshold that is known in advance, for a number of merges only once they are made. Where float32
+    does, the merges near the cut are made in float64.
     """
     if vectors.dtype == np.float32:
         goal, finest = run.goal, FINEST * run.spread
@@ -204,12 +216,49 @@ def grow_precisely(vectors: Vectors, run: Run) -> Log:
             if goal.merges is None:
                 wide = to_float64(vectors, run.search, run.team, len(state.doubtful))
                 return settle(wide, state, run)
-            if goal.merges <= state.duplicates or goal.cap(state.log) >= finest:
-                return state.log
+            if goal.cap(state.log) >= finest or is_cut_at_copies(vectors, state, run):
+                return settle_count(vectors, state, run)
         vectors = to_float64(vectors, run.search, run.team, len(vectors))
         shards = None if run.shards is None else run.shards.within("float64")
         run = replace(run, checkpoints=run.checkpoints.within("float64"), shards=shards)
     return grow(vectors, run).log
+
+
+def settle_count(vectors: Vectors, state: State, run: Run) -> Log:
+    """The merges up to the smallest threshold that makes as many as the goal, its height known in float64.
+
+    Merges that float32 is sure of are never undone, because what they brought near would have to be searched for.
+    """
+    n, goal, given = len(vectors), run.goal, state.log
+    assert goal.merges is not None
+    while True:
+        opened, target = reopen(state, run, n)
+        wide = to_float64(vectors, run.search, run.team, len(opened.doubtful))
+        log = make_monotone(n, settle(wide, opened, replace(run, goal=target)))
+        if len(log) < goal.merges:
+            return given  # of nearly equal distances, float64 took others first, and made fewer merges
+        sure, settled = log.heights[state.duplicates : len(opened.log)], log.heights[len(opened.log) :]
+        known = settled[settled >= sure.max(initial=0.0)]
+        if len(known) or not len(sure):
+            lowest = max(goal.cap(log), float(known.min()) if len(sure) else 0.0)
+            return cut_log(log, Goal(lowest).widen(run.spread, vectors.metric).threshold)
+        state = replace(state, log=log, doubtful=NONE)  # those undone had been raised, and are lower now
+
+
+def is_cut_at_copies(vectors: Vectors, state: State, run: Run) -> bool:
+    """Whether merges of equal points are enough, and the points are equal in float64 as well."""
+    assert run.goal.merges is not None
+    if run.goal.merges > state.duplicates:
+        return False
+    wide = replace(vectors, dtype=np.float64)
+    most = Goal(0.0).widen(run.spread, vectors.metric).threshold
+
+    def are_equal(start: int) -> bool:
+        some = slice(start, min(start + BLOCK, state.duplicates))
+        apart = wide.take(state.log.left[some]) - wide.take(state.log.right[some])
+        return bool(measure_half(apart).max() <= most)
+
+    return all(run.team.map(are_equal, range(0, state.duplicates, BLOCK)))
 
 
 def to_float64(vectors: Vectors, search: Search, team: Team, count: int) -> Vectors:
@@ -225,6 +274,19 @@ def most_clusters(n: int, average_size: float) -> int:
     if size > max(n, 1):
         raise InputError(f"an average size of {size:g} cannot be reached with {n:,} points: ask for at most {n:,}")
     return int(np.floor(n / size * (1 + 1e-12)))  # 1e-12: n / (n / c) must give c again
+
+
+def find_cut(tree: Dendrogram, average_size: float | None, vectors: Vectors | None = None) -> float:
+    """The smallest threshold that reaches an average size: the highest of the merges that equal it but for rounding.
+
+    vectors: what the tree was grown from, if not by `grow_quadratic`.
+    """
+    lowest = tree.threshold_for(average_size=average_size)
+    if vectors is None:
+        limit = lowest * (1 + ROUNDING[np.float64])
+    else:
+        limit = vectors.scale * Goal(lowest / vectors.scale).widen(largest_half(vectors), vectors.metric).threshold
+    return float(tree.heights[tree.heights <= limit].max(initial=lowest))
 
 
 def check_memory(needed: Estimate) -> None:

@@ -4,10 +4,12 @@ Clusters are credited only for what a strategy gains over the same strategy with
 draw from the same candidates. Over pairs, the second of the paper's two steps has a control as well. `list_arms`
 adds an arm for each; `findings.py` compares every strategy with its own.
 
+A recipe may also name controls itself; `check_controls` refuses those to which nothing can be credited.
+
 What it does not do: define the controls (`strategies/controls.py`, `pairs/controls.py`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -57,6 +59,12 @@ OF_HEDGE = (Control("shuffled clusters", CLUSTERS, _copy_options(ShuffledHedge))
 SECOND_STEP = Control("informed pairs", "random second step", _inform)
 SHUFFLED_INFORMED = Control("shuffled clusters", CLUSTERS, lambda strategy: replace(strategy, shuffle_clusters=True))
 CHOICE_OF_ROWS = Control("", "choice of rows", lambda strategy: InformedRandom(), name="random rows, informed pairs")
+KNOWN: Mapping[type, tuple[Control, ...]] = {  # of a strategy, if it has enough candidates
+    ClusterMargin: (*BY_ROWS, SECOND_STEP),
+    Hedge: OF_HEDGE,
+    ClusterMarginPairs: BY_PAIRS,
+    InformedClusterMargin: (SHUFFLED_INFORMED, CHOICE_OF_ROWS),
+}
 
 
 def list_arms(given: Sequence[Arm], unit: str, where: str) -> tuple[Arm, ...]:
@@ -92,6 +100,50 @@ def list_controls(strategy: Any, unit: str) -> tuple[Control, ...]:
     if type(strategy) is InformedClusterMargin and not strategy.shuffle_clusters:
         return (SHUFFLED_INFORMED, CHOICE_OF_ROWS) if strategy.margin_factor > 1 else (CHOICE_OF_ROWS,)
     return ()
+
+
+def check_controls(arms: Sequence[Arm]) -> None:
+    """Refuse controls that do not say what they lack, that control themselves, or that lack more than their idea."""
+    named = {arm.name: arm for arm in arms}
+    for arm in arms:
+        if arm.control_of and not arm.lacks:
+            raise InputError(
+                f'{arm.name!r} has control_of, but no lacks: say what it lacks, such as lacks = "clusters"'
+            )
+        if arm.name in _find_controlled(named, arm.name):
+            raise InputError(f"{arm.name!r} is a control of itself, by way of others: remove a control_of")
+        for name in arm.control_of:
+            _check_options(arm, named[name])
+
+
+def _find_controlled(named: Mapping[str, Arm], name: str) -> set[str]:
+    """The strategies that one is a control of, and those that they are controls of, and so on."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = set(named[waiting.pop()].control_of) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _check_options(control: Arm, arm: Arm) -> None:
+    """A known control of a strategy has its options and its clusters."""
+    for known in KNOWN.get(type(arm.strategy), ()):
+        made = known.make(arm.strategy)
+        if type(made) is not type(control.strategy) or _shuffles(made) != _shuffles(control.strategy):
+            continue
+        with_clusters = "clusters" in control.needs
+        if control.strategy != made or (with_clusters and control.clusters != arm.clusters):
+            raise InputError(
+                f"{control.name!r} differs from {arm.name!r} in more than what a control lacks ({known.lacks}): use "
+                f"{made!r}{f' and {arm.clusters!r}' if with_clusters else ''}, or remove its control_of"
+            )
+
+
+def _shuffles(strategy: Any) -> bool:
+    """One class is both a strategy and its control, by this option."""
+    return getattr(strategy, "shuffle_clusters", False)
 
 
 def _add(arms: list[Arm], arm: Arm, control: Control) -> Arm:

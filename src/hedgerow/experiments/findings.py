@@ -13,7 +13,8 @@ metric (`EQUIVALENCE`), which does not depend on any result:
 - "equal within delta": the interval lies between -delta and delta, whether or not it includes zero (two one-sided
   tests, each at 0.05 / 2m);
 - "better", "worse": otherwise, the interval excludes zero;
-- "undecided": neither. It is no evidence for equality;
+- "undecided": neither. It is no evidence for equality. Nor is there an interval where the difference is the same in
+  every trial, but not zero: scores are counts over a test set, so that happens by chance, with two trials above all;
 - "one trial": there is no interval.
 
 Label savings are those of Table 2 in the paper: the labels that a strategy needs to reach the best mean score of
@@ -54,6 +55,7 @@ EQUIVALENCE: Mapping[str, float] = {
     "log_loss": 0.01,
     "calibration_error": 0.002,
 }
+ROUNDING = 1e-9  # of the values: differences of scores that vary by less are the same
 OPPOSITE = {"better": "worse", "worse": "better"}
 FEW_TRIALS = 5  # with fewer, t intervals depend much on the differences being normal, which reports then say
 
@@ -133,7 +135,7 @@ class Comparison:
     baseline: str
     of: str  # first round, last round or area
     mean: float
-    low: float | None
+    low: float | None  # None without an interval: one trial, or the same difference in all
     high: float | None
     trials: int
     verdict: str  # better, worse, equal within delta, undecided, or one trial
@@ -393,6 +395,9 @@ def compare_pair(
     mean, error = estimate(differences)
     if error is None:
         return Comparison(strategy, baseline, of, mean, None, None, 1, "one trial")
+    rounding = ROUNDING * max(map(abs, (*minuends.values(), *subtrahends.values())))
+    if max(differences) - min(differences) <= rounding < abs(mean):
+        return Comparison(strategy, baseline, of, mean, None, None, len(differences), "undecided")
     quantile = float(stdtrit(len(differences) - 1, 1 - (1 - family.confidence) / 2))
     low, high = mean - quantile * error, mean + quantile * error
     verdict = family.judge(low, high, higher_is_better)
@@ -428,7 +433,7 @@ def check_training(
 def judge_training(one: Comparison, equivalence: float, higher_is_better: bool) -> str:
     """What the difference of one go from the rounds says about the rounds."""
     if one.low is None or one.high is None:
-        return "one trial: no verdict"
+        return "one trial: no verdict" if one.trials == 1 else "undecided: the same difference in every trial"
     least, most = (one.low, one.high) if higher_is_better else (-one.high, -one.low)
     if most < equivalence:
         return f"sound: one go gains less than {equivalence:g}"

@@ -62,6 +62,12 @@ class Summary:
         tables[TRAINING.lower()] = tabulate_training(self.training)
         return {heading: rows for heading, rows in tables.items() if rows}  # a single strategy has no comparisons
 
+    def notes(self) -> tuple[str, ...]:
+        """The number of trials, and what the verdicts in the tables mean."""
+        compared = any(found.comparisons for found in self.findings)  # a single strategy has none
+        verdicts = (explain_verdicts(self.held.recipe, self.held.trials),) if compared else ()
+        return (f"trials: {count_trials(self.held)}", *verdicts)
+
     @property
     def training(self) -> tuple[TrainingCheck, ...]:
         """The checks of the training, for every batch size that has one."""
@@ -379,8 +385,10 @@ def tabulate_further(found: Findings, recipe: Mapping[str, Any]) -> Rows:
 
 
 def show_interval(one: Comparison) -> str:
-    """The mean difference and its interval."""
-    return f"{one.mean:+.4f}" + ("" if one.low is None else f" [{one.low:+.4f}, {one.high:+.4f}]")
+    """The mean difference and its interval, if there is one."""
+    if one.low is None:
+        return f"{one.mean:+.4f}" + ("" if one.trials == 1 else " [same in all trials]")
+    return f"{one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}]"
 
 
 def note_seed_best(found: Findings) -> str:
@@ -441,7 +449,7 @@ def list_settings(held: Held) -> dict[str, str]:
         "dataset": show_options(recipe["dataset"]),
         "model": show_options(recipe["model"]),
         "labels": f"{recipe['seed_size']:,} in the seed set, then {recipe['rounds']} rounds of {batches}",
-        "trials": f"{held.trials} complete" + (f", {len(held.unfinished)} unfinished" if held.unfinished else ""),
+        "trials": count_trials(held),
     }
     for arm in recipe["strategies"]:
         clusters = f", clusters: {show_options(arm['clusters'])}" if "clusters" in arm else ""
@@ -451,6 +459,11 @@ def list_settings(held: Held) -> dict[str, str]:
     if reached:
         settings["average cluster sizes"] = "; ".join(reached)
     return settings | {"started on": show_options(held.machine)}
+
+
+def count_trials(held: Held) -> str:
+    """How many trials are complete, and how many are left out because they are not."""
+    return f"{held.trials} complete" + (f", {len(held.unfinished)} unfinished" if held.unfinished else "")
 
 
 def show_options(table: Mapping[str, Any] | None) -> str:

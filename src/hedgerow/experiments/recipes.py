@@ -57,7 +57,7 @@ from hedgerow.clustering.hac import METRICS as DISTANCES
 from hedgerow.errors import InputError
 from hedgerow.experiments.architectures import MODELS
 from hedgerow.experiments.arms import Arm
-from hedgerow.experiments.controls import list_arms
+from hedgerow.experiments.controls import check_controls, list_arms
 from hedgerow.experiments.data.changes import Changed, Changes
 from hedgerow.experiments.data.datasets import SOURCES
 from hedgerow.experiments.data.multilabel import PAIR_SOURCES
@@ -73,6 +73,7 @@ ALL_SOURCES = {**SOURCES, **PAIR_SOURCES}
 ARM_KEYS = ("strategy", "name", "clusters", "control_of", "lacks", "stream")  # besides the options of the strategy
 KNOWN_METRICS: Mapping[Any, Mapping[str, Any]] = {"row": METRICS, "pair": PAIR_METRICS}
 KNOWN_STRATEGIES: Mapping[str, Mapping[str, Any]] = {"row": STRATEGIES, "pair": PAIR_STRATEGIES}
+LONGEST_NAME = 200  # of the folder of a strategy, before its batch size: file systems allow 255 in all
 # Keys of earlier recipes: of the recipe itself, and of [model.training].
 OLD_NAMES = {"seed_rows": ("seed_size",), "batch_rows": ("batch_size", "minibatch")}
 
@@ -116,7 +117,7 @@ class Recipe:
             raise InputError("a recipe needs at least one table [[strategies]]")
         if self.controls:
             self._add_controls()
-        slugs = [name_slug(arm.name) for arm in self.strategies]
+        slugs = [self._name_folder(arm) for arm in self.strategies]
         names = [arm.name for arm in self.strategies]
         for place, slug in enumerate(slugs):
             one, other = names[slugs.index(slug)], names[place]
@@ -142,6 +143,16 @@ class Recipe:
                     f"the strategy {arm.name!r} needs {min(lacks)}, but the model has no embeddings: "
                     "let the program write them and set embeddings = true in [model], or remove the strategy"
                 )
+        check_controls(self.strategies)
+
+    def _name_folder(self, arm: Arm) -> str:
+        slug = name_slug(arm.name)
+        if len(slug) > LONGEST_NAME:
+            raise InputError(
+                f"the name '{arm.name[:40]}...' of a strategy is too long: the name of its folder may have at most "
+                f"{LONGEST_NAME} characters, and this one has {len(slug)}; give it a shorter name"
+            )
+        return slug
 
     def _add_controls(self) -> None:
         if self.unit is None:
@@ -258,9 +269,20 @@ def parse_recipe(given: Mapping[str, Any]) -> Recipe:
     if not all(isinstance(table, dict) for table in arms):
         raise InputError(f"strategies must be a table of tables: [[strategies]], got {arms!r}")
     parts["strategies"] = tuple(read_arm(table, clusters, KNOWN_STRATEGIES[unit]) for table in arms)
-    if isinstance(tables.get("batch_size"), int):
-        tables["batch_size"] = [tables["batch_size"]]
+    tables |= _list_sizes(tables)
     return read_record(Recipe, tables, "the recipe", made=parts)
+
+
+def _list_sizes(tables: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The batch sizes of a recipe as a list; nothing if there are none."""
+    if "batch_size" not in tables:
+        return {}
+    given, where = tables["batch_size"], "batch_size in the recipe"
+    if isinstance(given, list):
+        return {"batch_size": given}
+    if not isinstance(given, int):
+        raise InputError(f"{where} must be a whole number or a list of them, got {given!r}")
+    return {"batch_size": [checks.integer(given, where)]}
 
 
 def read_arm(given: Mapping[str, Any], clusters: Clustering, strategies: Mapping[str, Any] = STRATEGIES) -> Arm:

@@ -18,8 +18,12 @@ Summaries and folders of earlier versions, with `seed_rows` and `batch_rows`, ca
 import ast
 import csv
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +31,7 @@ import numpy as np
 
 from hedgerow import pool
 from hedgerow.clustering.clusters import METADATA_KEY, Clusters
-from hedgerow.errors import InputError
+from hedgerow.errors import InputError, StoreError
 from hedgerow.experiments.recipes import name_slug
 from hedgerow.metrics import PAIR_METRICS
 from hedgerow.pairs import PAIR_STRATEGIES
@@ -41,8 +45,13 @@ SECONDS_KEY = "hedgerow.seconds"
 TIMES = ("predict_seconds", "select_seconds", "train_seconds")
 WHERE = ("dataset", "strategy", "batch_size", "trial", "round", "labeled", "metric", "value", "seconds")
 COLUMNS = (*WHERE, *TIMES, "select_bytes")  # -1 where the system does not report memory
+ROUND_COLUMNS = ("trial", "strategy", "round", "labeled", *TIMES, "select_bytes")  # of a summary, besides scores
 LABEL_COLUMNS = {"row": "label", "pair": "answer"}
 PROSE = ("reproduces", "takes", "reported_savings")  # keys of a recipe that change no result
+ABOUT: Mapping[str, Any] = {"reproduces": "", "takes": "", "reported_savings": {}, "machine": {}}  # without about.json
+SUMMARY_KINDS = {"recipe": dict, "machine": dict, "clusters": list, "unfinished": list, "rounds": dict}
+RECIPE_KINDS = {"name": str, "strategies": list, "batch_size": list, "rounds": int, "metric": str}
+KINDS = {dict: "a table", list: "a list", str: "text", int: "a whole number"}
 RENAMED = {"seed_rows": "seed_size", "batch_rows": "batch_size"}  # keys of recipes and results, before and now
 RENAMED_TRAINING = {"batch_rows": "minibatch"}
 BEFORE = {"row_margin": "top2-all"}  # what strategies for pairs did before they had the option
@@ -70,13 +79,17 @@ class Ledger:
         return self.name_seed(trial).parent / f"clusters-{'-'.join(settings)}.parquet"
 
     def read_first(self, trial: int) -> Round | None:
-        return self._read(self.name_seed(trial))
+        return self._read(self.name_seed(trial), (trial, "", 0))
 
     def read_rounds(self, trial: int, strategy: str, batch_size: int) -> list[Round]:
         found: list[Round] = []
-        while (done := self._read(self.name_round(trial, strategy, batch_size, len(found) + 1))) is not None:
+        while True:
+            number = len(found) + 1
+            path = self.name_round(trial, strategy, batch_size, number)
+            done = self._read(path, (trial, strategy, number), batch_size)
+            if done is None:
+                return found
             found.append(done)
-        return found
 
     def write_round(self, done: Round, batch_size: int) -> None:
         path = self.name_seed(done.trial)
@@ -94,15 +107,23 @@ class Ledger:
         columns = {self.unit: done.picked, LABEL_COLUMNS[self.unit]: done.labels}
         pool.write_table(path, columns, {ROUND_KEY: json.dumps(facts)}, force=True)
 
-    def _read(self, path: Path) -> Round | None:
-        """A round, None if there is no file."""
+    def _read(self, path: Path, expected: tuple[int, str, int], batch_size: int | None = None) -> Round | None:
+        """The round of a trial, a strategy and a number, None if there is no file; a file of another one is refused."""
         if not path.exists():
             return None
-        with refuse_damage(path):
+        with refuse_file(path):
             facts = json.loads(pool.read_metadata(path)[ROUND_KEY])
             names = ("row",) if self.old else (self.unit, LABEL_COLUMNS[self.unit])
             picked, *labels = (pool.as_vector(path, name, column=name).astype(np.int64) for name in names)
-            return Round(picked=picked, labels=labels[0] if labels else NOTHING, **facts)
+            done = Round(picked=picked, labels=labels[0] if labels else NOTHING, **facts)
+        if (done.trial, done.strategy, done.round) != expected or batch_size not in (None, len(picked)):
+            held = _name_round(done.trial, done.strategy, done.round, len(picked))
+            # Where a seed set is of another trial, the clusters and the rounds beside it may be, too.
+            what = "this file" if expected[2] else "its folder"
+            raise StoreError(
+                f"{path} holds {held}, not {_name_round(*expected, batch_size)}: delete {what} and run again"
+            )
+        return done
 
     def name_check(self, trial: int, batch_size: int) -> Path:
         return self.name_seed(trial).parent / f"check-{batch_size}.json"
@@ -111,8 +132,14 @@ class Ledger:
         path = self.name_check(trial, batch_size)
         if not path.exists():
             return None
-        with refuse_damage(path):
-            return Check(**json.loads(path.read_text()))
+        with refuse_file(path):
+            done = Check(**json.loads(path.read_text()))
+        if (done.trial, done.batch_size) != (trial, batch_size):
+            raise StoreError(
+                f"{path} holds the check of trial {done.trial} with batches of {done.batch_size:,}: delete this file "
+                "and run again"
+            )
+        return done
 
     def write_check(self, done: Check) -> None:
         with atomic_write(self.name_check(done.trial, done.batch_size)) as beside:
@@ -130,17 +157,49 @@ class Ledger:
                 metadata = {METADATA_KEY: json.dumps(made.settings()), SECONDS_KEY: json.dumps(seconds)}
                 pool.write_table(path, {"cluster": made.labels}, metadata, force=True)
                 return made, seconds
-        with refuse_damage(path):
+        with refuse_file(path):
             return Clusters.load(path), json.loads(pool.read_metadata(path)[SECONDS_KEY])
 
     def count_rounds(self) -> int:
         """The number of round files, seed sets included."""
         return len(self.find_files("seed.parquet")) + len(self.find_files("*/[0-9]*.parquet"))
 
+    def list_trials(self) -> list[int]:
+        """The trials that were begun. A folder with the number of one, but another name than its folder, is refused."""
+        for path in self.find_files("*"):
+            proper = self.name_seed(int(path.parent.name)).parent
+            if path.parent != proper:
+                raise StoreError(
+                    f"{path.parent} is not the folder of a trial; that of trial {int(proper.name)} is called "
+                    f"{proper.name}: move {path.parent.name} elsewhere, or delete it"
+                )
+        return sorted(int(path.parent.name) for path in self.find_files("seed.parquet"))
+
     def find_files(self, pattern: str) -> list[Path]:
         """The files of all trials; a folder that is not called by a number, such as a copy of a trial, is none."""
         found = self.folder.glob(f"trials/*/{pattern}")
         return sorted(path for path in found if path.relative_to(self.folder).parts[1].isdecimal())
+
+
+@contextmanager
+def refuse_file(path: Path) -> Iterator[None]:
+    """Report a file of a run that cannot be read as damaged: a run without it makes it again."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise StoreError(f"{path} is damaged ({error}): delete this file and run again") from error
+
+
+def _name_round(trial: int, strategy: str, number: int, labels: int | None) -> str:
+    what = f"round {number} of {strategy!r} in trial {trial}" if number else f"the seed set of trial {trial}"
+    return what if labels is None else f"{what} ({labels:,} labels)"
+
+
+def check_kinds(table: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
+    """Refuse a table from JSON that has no such keys, or whose values are of other kinds."""
+    for key, kind in kinds.items():
+        if not isinstance(table[key], kind):
+            raise InputError(f"{key} must be {KINDS[kind]}, got {table[key]!r}")
 
 
 @dataclass(frozen=True)
@@ -173,16 +232,14 @@ def read_run(folder: str | Path) -> Held:
     folder = Path(folder)
     if not (folder / "run.json").is_file():
         raise InputError(f"{folder} is not the folder of an experiment: pass the --out of `hedgerow experiment run`")
-    about: dict[str, Any] = {"reproduces": "", "takes": "", "reported_savings": {}, "machine": {}}
     with refuse_damage(folder):
         owner = json.loads((folder / "run.json").read_text())
         old = has_old_names(owner["settings"]["recipe"])
         recipe = update_recipe(owner["settings"]["recipe"])
         ledger = Ledger(folder, owner["settings"].get("unit", "row"), old=old)
-        if (folder / "about.json").is_file():
-            about |= json.loads((folder / "about.json").read_text())
+    about = _read_about(folder / "about.json")
     machine = about.pop("machine")
-    begun = sorted(int(path.parent.name) for path in ledger.find_files("seed.parquet"))
+    begun = ledger.list_trials()
     rounds: dict[int, list[Round]] = {batch_size: [] for batch_size in recipe["batch_size"]}
     unfinished = []
     for trial in begun:
@@ -211,6 +268,16 @@ def read_run(folder: str | Path) -> Held:
     )
 
 
+def _read_about(path: Path) -> dict[str, Any]:
+    """The description of a run; without its file, an empty one."""
+    about = dict(ABOUT)
+    if path.is_file():
+        with refuse_file(path):
+            about |= json.loads(path.read_text())
+            check_kinds(about, {key: type(empty) for key, empty in ABOUT.items()})
+    return about
+
+
 def _read_trial(ledger: Ledger, trial: int, recipe: dict[str, Any], batch_size: int) -> list[Round] | None:
     """All rounds of a trial with one batch size; None if some are missing."""
     first = ledger.read_first(trial)
@@ -226,7 +293,7 @@ def _read_trial(ledger: Ledger, trial: int, recipe: dict[str, Any], batch_size: 
 
 def _read_clusterings(ledger: Ledger) -> Iterator[dict[str, Any]]:
     for path in ledger.find_files("clusters-*.parquet"):
-        with refuse_damage(path):
+        with refuse_file(path):
             metadata = pool.read_metadata(path)
             settings, seconds = json.loads(metadata[METADATA_KEY]), json.loads(metadata[SECONDS_KEY])
         yield {"trial": int(path.parent.name), **settings, "seconds": seconds}
@@ -278,6 +345,7 @@ def read_summary(path: Path) -> Held:
     """The results in the `summary.json` of a run whose folder is elsewhere, or deleted."""
     summary = load_summary(path)
     try:
+        check_kinds(summary, SUMMARY_KINDS)
         return Held(
             summary["recipe"],
             summary["machine"],
@@ -288,18 +356,58 @@ def read_summary(path: Path) -> Held:
             restore_checks(summary),
         )
     except (*UNREADABLE, AttributeError) as error:
-        raise InputError(f"{path} is not the summary.json of an experiment: {error!r}") from error
+        reason = str(error) if isinstance(error, InputError) else repr(error)
+        raise InputError(f"{path} is not the summary.json of an experiment: {reason}") from error
 
 
 def restore_rounds(summary: Mapping[str, Any]) -> dict[int, tuple[Round, ...]]:
-    """The rounds of a summary by batch size, without what was picked."""
-    rounds: dict[int, list[Round]] = {batch_size: [] for batch_size in summary["recipe"]["batch_size"]}
-    columns = summary["rounds"]
+    """The rounds of a summary by batch size, without what was picked. Each must be there exactly once."""
+    recipe, columns = summary["recipe"], summary["rounds"]
+    check_kinds(recipe, RECIPE_KINDS)
+    for arm in recipe["strategies"]:
+        check_kinds({"a strategy": arm}, {"a strategy": dict})
+        check_kinds(arm, {"name": str, "strategy": str})
+    for name in (recipe["metric"], "batch_size", *ROUND_COLUMNS):
+        if name not in columns:
+            raise InputError(f"its rounds have no {name}")
+    rounds: dict[int, list[Round]] = {batch_size: [] for batch_size in recipe["batch_size"]}
     for cells in zip(*columns.values(), strict=True):
         one = dict(zip(columns, cells, strict=True))
-        where = {name: one.pop(name) for name in ("trial", "strategy", "round", "labeled", *TIMES, "select_bytes")}
-        rounds[one.pop("batch_size")].append(Round(values=one, picked=NOTHING, **where))
+        _check_numbers(one)
+        where = {name: one.pop(name) for name in ROUND_COLUMNS}
+        batch_size = one.pop("batch_size")
+        if batch_size not in rounds:
+            raise InputError(f"batches of {batch_size} are not in its recipe")
+        rounds[batch_size].append(Round(values=one, picked=NOTHING, **where))
+    _check_complete(recipe, rounds)
     return {batch_size: tuple(several) for batch_size, several in rounds.items()}
+
+
+def _check_numbers(one: Mapping[str, Any]) -> None:
+    """The columns of a round in a summary are numbers, except the strategy, and memory that is not known."""
+    for name, value in one.items():
+        if name == "strategy" or (name == "select_bytes" and value is None):
+            continue
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise InputError(f"{name} must be a number, got {value!r}")
+
+
+def _check_complete(recipe: Mapping[str, Any], rounds: Mapping[int, Sequence[Round]]) -> None:
+    """Every trial has each round of each strategy of the recipe once, with each batch size."""
+    trials = sorted({done.trial for several in rounds.values() for done in several})
+    if not trials:
+        raise InputError("it has no rounds")
+    names = [arm["name"] for arm in recipe["strategies"]]
+    expected = Counter(product(names, trials, range(recipe["rounds"] + 1)))
+    for batch_size, several in rounds.items():
+        counts = Counter((done.strategy, done.trial, done.round) for done in several)
+        for key in expected | counts:
+            if counts[key] != expected[key]:
+                name, trial, number = key
+                raise InputError(
+                    f"round {number} of {name!r} in trial {trial}, batches of {batch_size:,}, is there {counts[key]} "
+                    f"times instead of {expected[key]}"
+                )
 
 
 def restore_checks(summary: Mapping[str, Any]) -> tuple[Check, ...]:
@@ -358,7 +466,8 @@ def _name_changes(one: Held, other: Held) -> str:
     ours, theirs = list_settings(one.recipe), list_settings(other.recipe)
     if ours["name"] != theirs["name"]:
         return f"{ours['name']} and {theirs['name']}"
-    return f"{', '.join(key for key in ours if ours[key] != theirs.get(key))} of {ours['name']} differ"
+    changed = [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
+    return f"{ours['name']} differs in {', '.join(changed)}"
 
 
 def join_tables(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,6 +119,7 @@ def run_experiment(
     recipe.check(task.size, task.unit)
     _claim(folder, recipe, loaded, task.unit)
     job = replace(job, ledger=Ledger(folder, task.unit))
+    job.ledger.list_trials()  # refuses folders that read_run() refuses, before the work
     _run(job, task, trainer, numbers, engine, progress)
     held = read_run(folder)
     write_results(folder, list_results(held))

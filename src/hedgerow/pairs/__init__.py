@@ -333,7 +333,7 @@ def look(given: Given, closed: Closed, wanted: frozenset[str], row_margin: str =
     embeddings = joined.inputs["embeddings"].data if "embeddings" in wanted & joined.inputs.keys() else None
     return PairView(
         pairs, joined.n, closed.mask, margins, chances, of_rows,
-        None if embeddings is None else read_embeddings(embeddings), clusters, closed.absent,
+        None if embeddings is None else read_embeddings(embeddings), clusters, closed.absent, given.absent,
     )  # fmt: skip
 
 

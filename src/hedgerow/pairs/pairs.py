@@ -75,7 +75,10 @@ class Pairs:
         if not ignore_unknown and len(positions) and positions.min() < 0:
             missing = np.flatnonzero(positions < 0)
             shown = _describe(wanted_rows[missing], wanted_classes[missing])
-            raise InputError(f"{len(missing):,} of {len(positions):,} pairs are not among the pool's: {shown}")
+            raise InputError(
+                f"{len(missing):,} of {len(positions):,} pairs are not among the pool's: {shown}: remove them, or "
+                "pass ignore_unknown=True (--ignore-unknown) to leave them out"
+            )
         return positions
 
     def refuse_outside(self, n: int, n_classes: int | None) -> None:

@@ -21,9 +21,9 @@ class PairView:
     """m pairs of a pool of n rows; what was not given, or not needed, is None.
 
     Per pair: labeled bool (m,), the pairs that may not be picked: labeled ones, and others without predictions, which
-    `absent` marks; probabilities (m,) that the answer is yes; margins float32 (m,). Per row: row_margins float32 (n,)
-    (`row_margins.py`),
-    embeddings (n, d), clusters int32 (n,).
+    `absent` marks; unpredicted bool (m,), all pairs without predictions, labeled or not: their probabilities are 0;
+    probabilities (m,) that the answer is yes; margins float32 (m,). Per row: row_margins float32 (n,)
+    (`row_margins.py`), embeddings (n, d), clusters int32 (n,).
     """
 
     pairs: Pairs
@@ -35,6 +35,7 @@ class PairView:
     embeddings: npt.NDArray[Any] | None = None
     clusters: npt.NDArray[np.int32] | None = None
     absent: npt.NDArray[np.bool_] | None = None
+    unpredicted: npt.NDArray[np.bool_] | None = None
 
     @property
     def mask(self) -> npt.NDArray[np.bool_]:
