@@ -157,8 +157,8 @@ INDEPENDENT = Condition(
     "exclusive",
     "<",
     0.5,
-    "0 with an independent probability for each class; 1 with a softmax, where clusters were behind on words, although "
-    "37 % more picks shared a cluster than by chance",
+    "0 with an independent probability for each class; 1 with a softmax, where clusters were behind on words and on "
+    "CIFAR-100, although 37 % more picks shared a cluster than by chance",
 )
 LARGE_BATCH = Condition("batch_to_labels", ">=", 6, "sweep-digits: undecided at 1 and 3, a gain at 10 and 30")
 NEAR_COPIES = (ENOUGH_COPIES, MEANINGFUL, TIGHT)
@@ -401,7 +401,7 @@ NOTES = (
         (_invert(INDEPENDENT),),
         None,
         "The probabilities of a row sum to 1, as if it had exactly one class. With such a model clusters over pairs "
-        "were behind shuffled ones on words, although many picks shared a cluster.",
+        "were behind shuffled ones on words and on CIFAR-100, although many picks shared a cluster.",
         ("savings.md#the-head",),
     ),
     Rule(
