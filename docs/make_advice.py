@@ -20,7 +20,7 @@ from hedgerow.advice.rules import NOTES, RULES, Condition, Rule
 from hedgerow.advice.wording import SHORT, name_choice, show_value
 from hedgerow.experiments.findings import EQUIVALENCE, Comparison, Family
 from make_results import mark, table
-from make_savings import SHUFFLED, compare_areas
+from make_savings import SHUFFLED, compare_areas, name_origin
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "advise.md"
@@ -155,8 +155,7 @@ def _report_unseen() -> str:
     note = (
         f"{len(pools)} pools, {' or '.join(map(str, trials))} trials each, {len(listed)} comparisons of areas: each "
         f"interval has {100 * confidence:.3f} % confidence, so that all hold jointly with 95 % (Bonferroni). Bold: "
-        f"better or worse. With an equals sign: equal within 0.002. Plain: undecided. Measured on {where['date']}, "
-        f"{where['cores']} cores, commit `{where['commit']}`."
+        f"better or worse. With an equals sign: equal within 0.002. Plain: undecided. {name_origin(where)}"
     )
     return f"{note}\n\n{table([_describe_unseen(pool, given, compared[pool]) for pool, given in pools.items()])}"
 

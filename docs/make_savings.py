@@ -362,16 +362,20 @@ def describe_family() -> str:
     span = str(trials[0]) if len(trials) == 1 else f"{trials[0]} to {trials[-1]}"
     verdicts = [compare(*pair).verdict.split(" within")[0] for pair in list_pairs()]
     counts = ", ".join(f"{verdicts.count(kind)} {kind}" for kind in ("better", "worse", "equal", "undecided"))
-    where = read()["machine"]
-    commits = " and ".join(f"`{commit[:10]}`" for commit in str(where["commit"]).split(" and "))
     return (
         f"{len(levels())} levels, {span} trials each (the seeds are the numbers of the trials), {family.comparisons} "
         f"comparisons of areas: each interval has {100 * family.confidence:.3f} % confidence, so that all hold jointly "
         f"with 95 % (Bonferroni). Verdicts: {counts}. Bold: better or worse (decided). With an equals sign: equal "
         f"within {family.equivalence:g}. Plain: undecided. Intervals of label ratios are 95 % each, not corrected, "
         "and with so few trials too narrow rather than too wide. "
-        f"Measured on {where['date']}, {where['cores']} cores, commit {commits}."
+        f"{name_origin(read()['machine'])}"
     )
+
+
+def name_origin(where: dict[str, Any]) -> str:
+    """When, on what and by which commits a result file was measured."""
+    commits = " and ".join(f"`{commit[:10]}`" for commit in str(where["commit"]).split(" and "))
+    return f"Measured on {where['date']}, {where['cores']} cores, commit {commits}."
 
 
 # Figures.
