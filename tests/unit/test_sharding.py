@@ -354,7 +354,7 @@ def test_sums_by_shard_are_the_means(path: Path, expected: hr.Clusters, tmp_path
         made = sharding.Shards(workers, 100, tmp_path / "work" / "shards")
         first = np.unique(expected.labels, return_index=True)[1]
         parts = sharding.gather_shards(made, expected.labels, first, np.float64, "test")
-        means, half, size = average_groups(vectors, expected.labels, team, vectors.half)
+        means, half, size = average_groups(vectors, expected.labels, team)
     assert len(parts.counts) == 7
     np.testing.assert_array_equal(parts.load("point"), first)
     np.testing.assert_array_equal(parts.load("size"), size)

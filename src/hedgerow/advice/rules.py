@@ -158,7 +158,7 @@ INDEPENDENT = Condition(
     "<",
     0.5,
     "0 with an independent probability for each class; 1 with a softmax, where clusters were behind on words and on "
-    "CIFAR-100, although 37 % more picks shared a cluster than by chance",
+    "CIFAR-100, although the picks that shared a cluster were 37 points above chance",
 )
 LARGE_BATCH = Condition("batch_to_labels", ">=", 6, "sweep-digits: undecided at 1 and 3, a gain at 10 and 30")
 NEAR_COPIES = (ENOUGH_COPIES, MEANINGFUL, TIGHT)

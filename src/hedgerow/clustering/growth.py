@@ -181,7 +181,7 @@ def settle(vectors: Vectors, state: State, run: Run) -> Log:
     place = np.full(len(point), -1, np.int64)
     place[doubtful] = np.arange(len(doubtful))
     rows = np.flatnonzero(place[labels] >= 0)
-    means, half, size = average_groups(vectors, place[labels[rows]], run.team, vectors.half, rows)
+    means, half, size = average_groups(vectors, place[labels[rows]], run.team, rows)
     run, limits = find_limits(run, vectors)
     active = Active(point[doubtful], means, half, size)
     state = replace(state, active=active, cap=run.goal.threshold, search=run.search)
@@ -311,7 +311,7 @@ def gather_clusters(vectors: Vectors, log: Log, run: Run, passes: int) -> Active
     if run.shards is not None:
         return gather_shards(run.shards, labels, point, vectors.dtype, f"{passes:03}")
     team = run.team
-    means, half, size = average_groups(vectors, labels, team, vectors.half)
+    means, half, size = average_groups(vectors, labels, team)
     rounded = np.empty(means.shape, vectors.dtype)
     team.ranges(lambda lo, hi: np.copyto(rounded[lo:hi], means[lo:hi], casting="same_kind"), len(means))
     return Active(point, rounded, half.astype(vectors.dtype), size)

@@ -6,7 +6,6 @@ float32 or float64, with the same result for any block. One pass at the start fi
 """
 
 import mmap
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -159,10 +158,9 @@ def average_groups(
     vectors: Vectors,
     labels: npt.NDArray[Any],
     team: Team,
-    measure: Callable[[npt.NDArray[Any]], npt.NDArray[Any]],
     rows: npt.NDArray[np.int64] | None = None,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Of groups 0..max: the means (m, d), the means of measure(prepared rows) (m,), and the sizes (m,).
+    """Of groups 0..max: the means (m, d), the means of half the squared norms (m,), and the sizes (m,).
 
     labels: the groups of all points, or of `rows`. Sums are in float64, m d numbers. Each thread reads the points of
     its own groups in order, so the order of every sum is fixed. An empty group has the mean 0.
@@ -176,7 +174,7 @@ def average_groups(
             mine = np.flatnonzero(group % team.size == part)
             taken = start + mine if rows is None else rows[start + mine]
             block = vectors.take(taken)
-            measured[start + mine] = measure(block)
+            measured[start + mine] = vectors.half(block)
             kernels.add_rows(block, group[mine], sums)
 
     team.map(add, range(team.size))
